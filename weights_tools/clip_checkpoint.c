@@ -70,9 +70,10 @@ flatclip_status fc_clip_checkpoint_open(const fc_weight_source *source,
                        "%.120s holds no CLIP image tower: there is neither visual.conv1.weight nor "
                        "vision_model.embeddings.patch_embedding.weight in it", source->path);
     checkpoint->used = calloc(source->count, 1);
-    return checkpoint->used ? FLATCLIP_OK
-                            : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the tensors of %.200s",
-                                      source->path);
+    if (!checkpoint->used)
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the tensors of %.200s",
+                       source->path);
+    return FLATCLIP_OK;
 }
 
 void fc_clip_checkpoint_close(fc_clip_checkpoint *checkpoint)

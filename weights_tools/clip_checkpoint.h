@@ -9,7 +9,7 @@ typedef struct {
     const fc_weight_source *source; /* the caller's */
     fc_layout layout;
     char prefix[65];                /* before every name */
-    unsigned char *used;            /* [source->count]: nonzero for tensors that the model is made of */
+    unsigned char *used;            /* [source->count]: nonzero for those that make up the model */
 } fc_clip_checkpoint;
 
 /* Tells the layout from the names of tensors. On success the caller ends it with

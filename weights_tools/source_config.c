@@ -324,8 +324,8 @@ static void read_hf_model(document *doc, fc_source_config *config)
     snprintf(config->activation_reason, sizeof config->activation_reason, "%s has hidden_act %s",
              doc->name,
              config->said.activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quick_gelu");
-    if (!vision_only &&
-        hf_activation(doc, json_object_get(doc->root, "vision_config")) != config->said.activation) {
+    const json_t *plain = vision_only ? vision : json_object_get(doc->root, "vision_config");
+    if (hf_activation(doc, plain) != config->said.activation) {
         config->said.activation = (flatclip_activation)0;
         snprintf(config->activation_reason, sizeof config->activation_reason,
                  "%s contradicts itself: vision_config and vision_config_dict differ in "
