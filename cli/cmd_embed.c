@@ -167,7 +167,8 @@ static void take_shard(embedding_run *run)
     size_t first, length;
 
     fc_embed_shard(run->options, run->inputs.count, &first, &length);
-    memmove(run->inputs.paths, run->inputs.paths + first, length * sizeof *run->inputs.paths);
+    if (length > 0)
+        memmove(run->inputs.paths, run->inputs.paths + first, length * sizeof *run->inputs.paths);
     run->inputs.count = length;
 }
 
@@ -187,13 +188,12 @@ static void report_summary(const embedding_run *run, double seconds)
     const size_t rows = fc_output_rows(run->output), inputs = rows + run->failed;
     const flatclip_model_options *asked = &run->options->engine;
 
-    fprintf(stderr,
-            "%zu inputs: %zu rows, %zu errors in %.2f s (%.1f images/s); %s on %s%s, %s%s\n", inputs,
-            rows, run->failed, seconds, seconds > 0 ? (double)inputs / seconds : 0.0,
-            run->model_path, run->info.backend,
-            asked->device == FLATCLIP_DEVICE_AUTO ? " (chosen by auto)" : "",
+    fprintf(stderr, "inputs %zu, rows %zu, errors %zu; %.2f s, %.1f images/s; ", inputs, rows,
+            run->failed, seconds, seconds > 0 ? (double)inputs / seconds : 0.0);
+    fprintf(stderr, "%s on %s%s in %s%s\n", run->model_path, run->info.backend,
+            asked->device == FLATCLIP_DEVICE_AUTO ? " (auto)" : "",
             fc_precision_word(run->info.precision),
-            asked->precision == FLATCLIP_PRECISION_AUTO ? " (chosen by auto)" : "");
+            asked->precision == FLATCLIP_PRECISION_AUTO ? " (auto)" : "");
 }
 
 static void free_run(embedding_run *run)

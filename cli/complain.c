@@ -19,7 +19,7 @@ int fc_complain(const char *command, fc_exit code, const char *message)
 
 void fc_complain_input(const char *path, const char *reason)
 {
-    char line[1024];
+    char line[4352]; /* PATH_MAX and more */
 
     /* A name that breaks lines could forge messages. */
     snprintf(line, sizeof line, "%s", path);

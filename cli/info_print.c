@@ -37,13 +37,13 @@ static void print_text_head(const fc_model_facts *facts)
         printf("weights      sha256 %s\n", config->weights_sha256);
     printf("image tower  %d x %d pixels in patches of %d, %d tokens; ", info->image_size,
            info->image_size, info->patch_size, info->tokens);
-    printf("width %d, %d layers, %d heads\n", info->width, info->layers, info->heads);
+    printf("width %d, layers %d, heads %d\n", info->width, info->layers, info->heads);
     if (config->text.layers > 0)
-        printf("text tower   in the file, not loaded: width %d, %d layers, %d heads\n",
+        printf("text tower   in the file, not loaded: width %d, layers %d, heads %d\n",
                config->text.width, config->text.layers, config->text.heads);
     printf("embedding    %d floats\n", info->embed_dim);
     printf("activation   %s\n", fc_activation_word(info->activation));
-    printf("recipe       %s; mean %.9g %.9g %.9g, std %.9g %.9g %.9g\n",
+    printf("recipe       %s; mean %.8g %.8g %.8g, std %.8g %.8g %.8g\n",
            fc_recipe_word(info->recipe), (double)info->mean[0], (double)info->mean[1],
            (double)info->mean[2], (double)info->std[0], (double)info->std[1],
            (double)info->std[2]);

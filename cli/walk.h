@@ -1,10 +1,11 @@
 /* From the paths that a user gives to the sorted list of inputs.
  *
- * A file is an input, whatever its name. A folder is searched, and what it holds is sorted by
- * the bytes of the whole path. In a folder, a file is an input if its name ends like a picture's (any
- * case) or its content is JPEG or PNG; hidden names and everything else are skipped and counted.
- * Links to files are followed. So are links to folders, but no folder is searched twice for one
- * PATH, its real name goes before its links, and a link that leads upwards is skipped: loops end. */
+ * A file is an input, whatever its name. A folder is searched, and what it holds is sorted by the
+ * bytes of the whole path. In a folder, a file is an input if its name ends like a picture's (in
+ * any case) or its content is JPEG or PNG; hidden names and everything else are skipped and
+ * counted. Links to files are followed. So are links to folders, but no folder is searched twice
+ * for one PATH, its real name goes before its links, and a link that leads upwards is skipped, so
+ * that loops end. */
 #ifndef FC_WALK_H
 #define FC_WALK_H
 
