@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "cli/storage_option.h"
 #include "engine/base/error.h"
 #include "weights_tools/synth.h"

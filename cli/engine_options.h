@@ -2,7 +2,7 @@
 #ifndef FC_ENGINE_OPTIONS_H
 #define FC_ENGINE_OPTIONS_H
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 #define FC_EXPECTS_DEVICE "auto, cpu, cuda or cuda:N"
 #define FC_EXPECTS_PRECISION "auto, f32, bf16, f16 or int8"

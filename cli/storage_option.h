@@ -2,7 +2,7 @@
 #ifndef FC_STORAGE_OPTION_H
 #define FC_STORAGE_OPTION_H
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "engine/base/safetensors.h"
 
 #define FC_EXPECTS_STORAGE "f32, f16 or bf16"

@@ -1,5 +1,5 @@
-/* The reader of command lines; see options.h. */
-#include "cli/options.h"
+/* The reader of command lines; see command_line.h. */
+#include "cli/command_line.h"
 
 #include <stdio.h>
 #include <string.h>

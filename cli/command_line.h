@@ -2,8 +2,8 @@
  *
  * `--name value`, `--name=value`, `-x value`, `-xvalue`; `--` ends the options; `-` alone is an
  * argument. Unknown names get a suggestion, options of later versions a word about it. */
-#ifndef FC_OPTIONS_H
-#define FC_OPTIONS_H
+#ifndef FC_COMMAND_LINE_H
+#define FC_COMMAND_LINE_H
 
 #include "flatclip.h"
 
