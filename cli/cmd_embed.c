@@ -110,19 +110,6 @@ static void report_skipped(const embedding_run *run)
         fprintf(stderr, "flatclip embed: no pictures found; the output is empty\n");
 }
 
-/* The engine's messages may begin with the path, which our lines have in a place of its own. There,
- * bytes that break lines are '?'. */
-static const char *without_path(const char *message, const char *path)
-{
-    size_t i = 0;
-
-    while (path[i] && (message[i] == path[i] || message[i] == '?'))
-        i++;
-    if (path[0] && !path[i] && message[i] == ':' && message[i + 1] == ' ')
-        return message + i + 2;
-    return message;
-}
-
 static int on_result(void *user, size_t index, const float *embedding, const flatclip_error *error)
 {
     embedding_run *run = user;
@@ -133,11 +120,10 @@ static int on_result(void *user, size_t index, const float *embedding, const fla
     if (embedding) {
         status = fc_output_row(run->output, path, embedding, &run->write_error);
     } else {
-        const char *reason = without_path(error->message, opened);
         run->failed++;
         fc_progress_clear(&run->progress);
-        fc_complain_input(path, reason);
-        status = fc_output_failure(run->output, path, reason, &run->write_error);
+        fc_complain_input(path, error->message);
+        status = fc_output_failure(run->output, path, error->message, &run->write_error);
     }
     fc_progress_update(&run->progress, index + 1);
     return status != FLATCLIP_OK;

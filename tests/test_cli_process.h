@@ -5,6 +5,8 @@
 #ifndef TEST_CLI_PROCESS_H
 #define TEST_CLI_PROCESS_H
 
+#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
+
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
@@ -22,6 +24,8 @@
 
 #include <cmocka.h>
 
+#include "cli/path_list.h"
+
 extern char **environ;
 
 enum { MAX_ARGUMENTS = 32, PATH_BYTES = 512 };
@@ -29,18 +33,16 @@ enum { MAX_ARGUMENTS = 32, PATH_BYTES = 512 };
 typedef struct {
     char folder[PATH_BYTES];
     char model[PATH_BYTES];
-    char path[8][PATH_BYTES]; /* for in_folder */
-    int next_path;
-    int code;                 /* exit code of the last run; -1 if a signal ended it */
-    char *out, *err;          /* what it printed */
+    fc_path_list paths; /* those that in_folder returned */
+    int code;           /* exit code of the last run; -1 if a signal ended it */
+    char *out, *err;    /* what it printed */
 } cli_world;
 
+/* The path of name in the world's folder; lives as long as the world. */
 static inline const char *in_folder(cli_world *world, const char *name)
 {
-    char *path = world->path[world->next_path++ % 8];
-
-    snprintf(path, PATH_BYTES, "%.200s/%.200s", world->folder, name);
-    return path;
+    assert_int_equal(fc_path_list_join(&world->paths, world->folder, name, NULL), FLATCLIP_OK);
+    return world->paths.paths[world->paths.count - 1];
 }
 
 /* The content of a file with a NUL behind it, the caller's to free; NULL if it cannot be read. */
@@ -129,7 +131,7 @@ static inline int wait_cli(cli_world *world, pid_t pid)
 
 #define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* Runs the program to its end; returns its exit code. */
+/* Runs the program to its end; returns its exit code. NULL stands for no arguments. */
 #define RUN(world, ...) \
     wait_cli((world), start_cli((world), NULL, NULL, ARGUMENTS(__VA_ARGS__)))
 #define RUN_WITH_INPUT(world, input, ...) \
@@ -228,6 +230,7 @@ static inline int close_world(void **state)
     cli_world *world = *state;
 
     nftw(world->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    fc_path_list_free(&world->paths);
     free(world->out);
     free(world->err);
     free(world);
