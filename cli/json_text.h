@@ -1,0 +1,19 @@
+/* Text as JSON, such that any file name survives the round trip.
+ *
+ * Valid UTF-8 stays as it is. A byte 0xNN that is part of no valid UTF-8 becomes the lone surrogate
+ * \udcNN, as Python's "surrogateescape" has it: os.fsencode(json.loads(line)["path"]) is the name
+ * again, byte for byte. No valid UTF-8 contains surrogates, so nothing else looks like that. */
+#ifndef FC_JSON_TEXT_H
+#define FC_JSON_TEXT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Writes text as a JSON string, quotes included. Failures stick to file, as stdio's do. */
+void fc_json_text(FILE *file, const char *text);
+
+/* Length of the valid UTF-8 sequence that begins text, 1 to 4 bytes; 0 if there is none. Text ends
+ * with a NUL, which is never part of a sequence. Surrogates and overlong forms are not valid. */
+size_t fc_utf8_length(const char *text);
+
+#endif
