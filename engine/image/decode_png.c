@@ -23,7 +23,7 @@ typedef struct {
     jmp_buf failed;
     flatclip_status status; /* of the failure that jumped */
     int is_out_of_memory;
-    const char *ignored_error; /* of the compressed data's end, which libpng only warns of */
+    int is_checksum_wrong;
     const fc_decode_job *job;
     fc_png_chunks chunks;
     fc_picture picture;
@@ -41,6 +41,13 @@ static void give_up(png_reader *reader, flatclip_status status)
     longjmp(reader->failed, 1);
 }
 
+/* What libpng says of zlib's own checksum, at the end of the pixels, is better said plainly. */
+static const char *plainly(const char *message)
+{
+    return strstr(message, "incorrect data check") ? "checksum of the unpacked pixels is wrong"
+                                                   : message;
+}
+
 /* Damage shows first as nonsense in the compressed data. Whether it is damage or a bad encoder, the
  * checksum at the end of the chunk tells. */
 static void on_error(png_structp png, png_const_charp message)
@@ -53,15 +60,17 @@ static void on_error(png_structp png, png_const_charp message)
     if (damage != FLATCLIP_OK)
         give_up(reader, damage);
     give_up(reader, fc_fail(err, FLATCLIP_ERR_IMAGE_CORRUPT, "corrupt PNG: %s, at row %lu of %lu",
-                            message, (unsigned long)reader->row,
+                            plainly(message), (unsigned long)reader->row,
                             (unsigned long)reader->chunks.header.height));
 }
 
+/* libpng only warns of a wrong checksum once it has all rows. Its other warnings concern data that
+ * is too long, which harms nobody. */
 static void on_warning(png_structp png, png_const_charp message)
 {
     png_reader *reader = png_get_error_ptr(png);
-    if (strstr(message, "incorrect data check"))
-        reader->ignored_error = "the checksum of the compressed pixels is wrong";
+    if (plainly(message) != message)
+        reader->is_checksum_wrong = 1;
 }
 
 static png_voidp on_malloc(png_structp png, png_alloc_size_t bytes)
@@ -204,9 +213,9 @@ static flatclip_status read_picture(png_reader *reader)
         read_interlaced(reader);
     else
         read_rows(reader);
-    if (reader->ignored_error)
-        return fc_fail(job->err, FLATCLIP_ERR_IMAGE_CORRUPT, "corrupt PNG: %s",
-                       reader->ignored_error);
+    if (reader->is_checksum_wrong)
+        return fc_fail(job->err, FLATCLIP_ERR_IMAGE_CORRUPT,
+                       "corrupt PNG: checksum of the unpacked pixels is wrong");
     return FLATCLIP_OK;
 }
 

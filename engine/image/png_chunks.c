@@ -119,8 +119,8 @@ static flatclip_status end_chunk(fc_png_chunks *chunks, uint8_t stored[CHECKSUM_
     FC_TRY(take(chunks, stored, CHECKSUM_BYTES));
     if (big_endian(stored) != chunks->checksum)
         return fc_fail(chunks->err, FLATCLIP_ERR_IMAGE_CORRUPT,
-                       "corrupt PNG: checksum of a %s chunk is %08lx, its data give %08lx; the file "
-                       "is damaged before byte %llu", chunks->type,
+                       "corrupt PNG: checksum of the %s chunk is %08lx, its data give %08lx; the "
+                       "file is damaged before byte %llu", chunks->type,
                        (unsigned long)big_endian(stored), (unsigned long)chunks->checksum,
                        (unsigned long long)fc_source_position(chunks->source));
     return FLATCLIP_OK;
@@ -185,23 +185,49 @@ static flatclip_status check_first_chunk(const fc_png_chunks *chunks)
     return FLATCLIP_OK;
 }
 
+/* PNG's table of the depths that each colour type may have. */
+static int is_known_kind(const fc_png_header *header)
+{
+    const int depth = header->bit_depth, is_power = depth > 0 && (depth & (depth - 1)) == 0;
+    switch (header->colour_type) {
+    case FC_PNG_GRAY: return is_power && depth <= 16;
+    case FC_PNG_INDEX: return is_power && depth <= 8;
+    case FC_PNG_RGB:
+    case FC_PNG_GRAY_ALPHA:
+    case FC_PNG_RGBA: return depth == 8 || depth == 16;
+    default: return 0;
+    }
+}
+
+static flatclip_status check_header(const fc_png_header *header, const uint8_t *methods,
+                                    flatclip_error *err)
+{
+    if (!header->width || !header->height || header->width > MAX_LENGTH ||
+        header->height > MAX_LENGTH)
+        return fc_fail(err, FLATCLIP_ERR_IMAGE_CORRUPT,
+                       "corrupt PNG: width %lu, height %lu, expected 1 to %d",
+                       (unsigned long)header->width, (unsigned long)header->height, MAX_LENGTH);
+    if (!is_known_kind(header))
+        return fc_fail(err, FLATCLIP_ERR_IMAGE_CORRUPT,
+                       "corrupt PNG: colour type %d with a bit depth of %d does not exist",
+                       header->colour_type, header->bit_depth);
+    if (methods[0] || methods[1] || methods[2] > 1)
+        return fc_fail(err, FLATCLIP_ERR_IMAGE_CORRUPT,
+                       "corrupt PNG: compression %d, filter %d, interlace %d, expected 0, 0, 0 or 1",
+                       methods[0], methods[1], methods[2]);
+    return FLATCLIP_OK;
+}
+
 static flatclip_status read_header(fc_png_chunks *chunks, const uint8_t *data)
 {
-    fc_png_header *header = &chunks->header;
-    header->width = big_endian(data);
-    header->height = big_endian(data + 4);
-    header->bit_depth = data[8];
-    header->colour_type = data[9];
-    header->is_interlaced = data[12] != 0;
-    if (!header->width || !header->height)
-        return fc_fail(chunks->err, FLATCLIP_ERR_IMAGE_CORRUPT,
-                       "corrupt PNG: width %lu, height %lu, expected 1 or more",
-                       (unsigned long)header->width, (unsigned long)header->height);
-    if (header->width > MAX_LENGTH || header->height > MAX_LENGTH)
-        return fc_fail(chunks->err, FLATCLIP_ERR_IMAGE_CORRUPT,
-                       "corrupt PNG: width %lu, height %lu, more than PNG allows",
-                       (unsigned long)header->width, (unsigned long)header->height);
-    return FLATCLIP_OK;
+    chunks->header = (fc_png_header){
+        .width = big_endian(data),
+        .height = big_endian(data + 4),
+        .bit_depth = data[8],
+        .colour_type = data[9],
+        .is_interlaced = data[12] == 1,
+    };
+    return check_header(&chunks->header, data + 10, chunks->err);
 }
 
 flatclip_status fc_png_chunks_open(fc_png_chunks *chunks, fc_source *source, uint8_t *exif,
