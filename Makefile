@@ -39,7 +39,7 @@ WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(
 # -ffp-contract=off: results must not depend on which multiplies and adds a compiler fuses.
 ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread -I. -Iinclude \
               $(CFLAGS_$(CONFIG)) $(CFLAGS)
-LIB_LIBS   := -ljpeg -lpng -ljansson -lm -pthread
+LIB_LIBS   := -ljpeg -lpng -lz -ljansson -lm -pthread
 TOOL_LIBS  := -lcrypto
 
 # -- Sources -----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ typedef struct {
     flatclip_activation activation;
     flatclip_recipe recipe;     /* OPENAI or HF, never AUTO */
     float mean[3], std[3];
-    char source[128];           /* where the weights come from: "synth vitb32 seed 1", a file name */
+    char source[128];           /* of the weights: "synth vitb32 seed 1", a file name */
     char source_sha256[65];     /* of the source file, lower-case hex; "" where there is none */
     char weights_sha256[65];    /* of all tensors as float32 in the order below; "" while unknown */
 } fc_clip_config;

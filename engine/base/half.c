@@ -32,7 +32,7 @@ static inline float half_to_float(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13; /* fraction where float32 has it */
-    const uint32_t tiny_base = 113u << 23;                      /* 2^-14, the smallest normal half */
+    const uint32_t tiny_base = 113u << 23; /* 2^-14, the smallest normal half */
 
     const uint32_t normal = magnitude + (112u << 23);           /* exponent bias 15 to 127 */
     const uint32_t special = magnitude + (224u << 23);          /* infinity and NaN: 31 to 255 */

@@ -43,7 +43,7 @@ flatclip_status fc_safetensors_parse(const char *name, const char *header, size_
 
 const char *fc_safetensors_path(const fc_safetensors *file);
 size_t fc_safetensors_count(const fc_safetensors *file);
-const fc_tensor *fc_safetensors_at(const fc_safetensors *file, size_t index); /* in order of offset */
+const fc_tensor *fc_safetensors_at(const fc_safetensors *file, size_t index); /* by offset */
 const fc_tensor *fc_safetensors_find(const fc_safetensors *file, const char *name); /* or NULL */
 
 /* The value of a key of __metadata__, or NULL. */

@@ -8,6 +8,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/cpu_features.h"
+#include "engine/image/windows.h"
 
 #define FC_DEFAULT_MAX_PIXELS 178956970u /* Pillow's own error threshold */
 
@@ -21,7 +22,16 @@ typedef struct {
 
 /* The working memory of one worker. */
 typedef struct fc_preprocess_scratch {
-    void *base; /* fields are the owner's: engine/image */
+    uint8_t *source;       /* [FC_SOURCE_BYTES] one block of the file */
+    uint8_t *exif;         /* [FC_EXIF_BYTES], or NULL without exif_rotate */
+    fc_windows windows[2]; /* along and across the stored rows */
+    int window_room;       /* weights that fit in one window of these */
+    double *filter;        /* [window_room] one window while its weights are computed */
+    size_t span;           /* pixels that row holds */
+    uint8_t *row;          /* [span, 4] the needed part of a row, converted */
+    uint8_t *line;         /* [size, 4] a row of the output */
+    size_t sum_count;
+    int32_t *sums;         /* [sum_count] rows of the output that are not complete */
 } fc_preprocess_scratch;
 
 /* Measures or places one worker's scratch: a pure function of the options. */

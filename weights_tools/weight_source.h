@@ -1,0 +1,36 @@
+/* Where converted weights come from: a list of tensors, read piece by piece as float32.
+ *
+ * The converter sees only this, so that another kind of checkpoint needs a new function that
+ * opens it and nothing else. */
+#ifndef FC_WEIGHT_SOURCE_H
+#define FC_WEIGHT_SOURCE_H
+
+#include "engine/base/clip_config.h"
+
+typedef struct fc_weight_source fc_weight_source;
+
+struct fc_weight_source {
+    char *path;                 /* of the file that holds the weights */
+    size_t count;
+    void *state;                /* of the kind that opened it */
+    /* Tensor index, 0 <= index < count; offset and bytes of it mean nothing to the caller. */
+    const fc_tensor *(*at)(const fc_weight_source *source, size_t index);
+    /* Elements first to first + count - 1 of a tensor, in row-major order. */
+    flatclip_status (*read)(const fc_weight_source *source, const fc_tensor *tensor,
+                            uint64_t first, uint64_t count, float *out, flatclip_error *err);
+    /* Fills *config if the source is a model file of ours, and returns whether it is one. */
+    int (*own_config)(const fc_weight_source *source, fc_clip_config *config);
+    void (*close)(fc_weight_source *source);
+};
+
+/* Opens the checkpoint at path: a file, or a folder that holds one under its usual name. The kind
+ * is told by content. On success *source is the caller's until fc_weight_source_close.
+ * Errors: IO, FORMAT (names kinds that are not read), MEMORY. */
+flatclip_status fc_weight_source_open(const char *path, fc_weight_source **source,
+                                      flatclip_error *err);
+void fc_weight_source_close(fc_weight_source *source); /* NULL is allowed */
+
+/* The index of the tensor of that name; count if there is none. */
+size_t fc_weight_source_find(const fc_weight_source *source, const char *name);
+
+#endif
