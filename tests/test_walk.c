@@ -158,10 +158,10 @@ static void links_to_files_are_inputs_and_loops_end(void **state)
     assert_int_equal(symlink("/", "t/root"), 0);
     assert_int_equal(symlink(".", "t/self"), 0);
     assert_int_equal(symlink("sub", "t/again"), 0);       /* sorts before sub, but is no real name */
-    assert_int_equal(symlink("../elsewhere", "t/n"), 0);
-    assert_int_equal(symlink("../elsewhere", "t/m"), 0);  /* the first of two names is taken */
+    for (char name[] = "t/z"; name[2] >= 'm'; name[2]--)  /* the first of many names is taken */
+        assert_int_equal(symlink("../elsewhere", name), 0);
     const fc_walk_skipped skipped = assert_walk("t", "t/link.jpg\nt/m/b.jpg\nt/sub/a.jpg\n");
-    assert_int_equal(skipped.other, 6);
+    assert_int_equal(skipped.other, 5 + 'z' - 'm');
 }
 
 static void a_folder_that_cannot_be_read_stays_as_a_failing_input(void **state)
