@@ -8,7 +8,7 @@
 
 enum {
     BLOCK_BYTES = 640 << 10,    /* of x: with two panels it fits a second-level cache of 1 MiB */
-    BLOCK_ROWS = 112,           /* more rows a block gain nothing: measured, docs/performance.md */
+    BLOCK_ROWS = 112,           /* more rows a block gain nothing: measured, docs/PERFORMANCE.md */
     TASKS_PER_THREAD = 4        /* to even out threads that are disturbed */
 };
 
