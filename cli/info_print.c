@@ -43,7 +43,7 @@ static void print_text_head(const fc_model_facts *facts)
                config->text.width, config->text.layers, config->text.heads);
     printf("embedding    %d floats\n", info->embed_dim);
     printf("activation   %s\n", fc_activation_word(info->activation));
-    printf("recipe       %s; mean %.8g %.8g %.8g, std %.8g %.8g %.8g\n",
+    printf("recipe       %s; mean %.7g %.7g %.7g, std %.7g %.7g %.7g\n",
            fc_recipe_word(info->recipe), (double)info->mean[0], (double)info->mean[1],
            (double)info->mean[2], (double)info->std[0], (double)info->std[1],
            (double)info->std[2]);

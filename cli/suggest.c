@@ -40,7 +40,7 @@ void fc_suggest(fc_suggestion *suggestion, const char *candidate)
     size_t distance = fc_edit_distance(suggestion->word, candidate);
 
     /* One slip in short words, two or three in long ones; very short ones are all alike. */
-    if (len < 4 || distance > 1 + len / 4) {
+    if (len < 4 || distance > 1 + len / 6) {
         if (len < 2 || strncmp(suggestion->word, candidate, len) != 0)
             return;
         distance = FC_SUGGEST_MAX; /* an abbreviation is a worse guess than any typing error */
