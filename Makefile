@@ -11,6 +11,7 @@
 #   make clean       remove build/
 #
 #   CONFIG=release|debug|sanitize|tsan   CUDA=auto|0|1   CC=gcc|clang   CFLAGS= LDFLAGS=   WERROR=1
+#   V=1 shows whole command lines.
 # Everything is built below build/; configurations never share objects.
 
 MAKEFLAGS += -r
@@ -83,6 +84,10 @@ FUZZERS   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 PROGRAMS  := $(BIN)/flatclip $(patsubst bench/%.c,$(BIN)/flatclip-%,$(BENCH_SRC))
 LIBS      := $(BIN)/libflatclip.a $(BIN)/libflatclip.so
 
+# $(call say,VERB) shows what is made; with V=1 make itself shows the command.
+Q   := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1) $(if $(filter CC,$(1)),$<,$@)')
+
 all: $(LIBS) $(PROGRAMS)
 	@echo 'backends: $(BACKENDS)'
 
@@ -93,7 +98,8 @@ $(BUILD)/%_avx512.o: ISA := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx51
 
 $(BUILD)/%.o: %.c $(BUILD)/flags Makefile | $(BUILD)/libraries
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
 # Two stamps that change only when their content does: the flags, so that another CC or CFLAGS
 # recompiles; and the objects, so that a removed source or another variant links again.
@@ -116,25 +122,31 @@ $(BUILD)/test-libraries: .ci/deps | $(BUILD)/libraries
 $(TEST_OBJ): | $(BUILD)/test-libraries
 
 $(BIN)/libflatclip.a: $(LIB_OBJ) $(BIN)/objects
+	$(call say,AR)
 	@$(RM) $@
-	$(AR) rcs $@ $(LIB_OBJ)
+	$(Q)$(AR) rcs $@ $(LIB_OBJ)
 
 $(BIN)/libflatclip.so: $(LIB_OBJ) $(BIN)/objects
-	$(LINK) -shared -Wl,-soname,$(SONAME) $(LIB_OBJ) $(LIB_LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(LIB_OBJ) $(LIB_LIBS) -o $@
 
 $(BIN)/flatclip: $(CLI_OBJ) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
-	$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 $(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
-	$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
-	$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 # A fuzz target's main is libFuzzer's, or elsewhere a replay of its corpus.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$(BUILD)/tests/fuzz/replay.o)
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
-	$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.

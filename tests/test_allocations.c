@@ -65,6 +65,7 @@ static int must_fail(void)
     return fails;
 }
 
+/* Blocks and bytes in use, as far as they went through here. */
 static void *count_in(void *block)
 {
     if (block) {
@@ -81,6 +82,9 @@ static void count_out(void *block)
         atomic_fetch_sub(&live_bytes, (long)malloc_usable_size(block));
     }
 }
+
+/* Shared libraries must find these instead of the C library's. */
+#pragma GCC visibility push(default)
 
 void *malloc(size_t bytes)
 {
@@ -146,6 +150,28 @@ int munmap(void *address, size_t bytes)
     atomic_fetch_sub(&live_blocks, 1);
     atomic_fetch_sub(&live_bytes, (long)bytes);
     return (int)syscall(SYS_munmap, address, bytes);
+}
+
+#pragma GCC visibility pop
+
+/* A counter that nobody reaches would make every test below pass. */
+static void calls_from_shared_libraries_are_seen(void **state)
+{
+    (void)state;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    const char *paths[] = { GOOD_IMAGES "cat_420.jpg", GOOD_IMAGES "cat_rgb.png" };
+    flatclip_model *model = load_model("micro", NULL);
+    flatclip_session *session = open_session(model, 1, 1);
+    float *row = malloc((size_t)flatclip_model_embed_dim(model) * sizeof *row);
+    for (int i = 0; i < 2; i++) {
+        const long before = atomic_load(&calls);
+        must(flatclip_encode_files(session, &paths[i], 1, row, NULL, &err), &err);
+        print_message("%s: %ld allocation calls\n", paths[i], atomic_load(&calls) - before);
+        assert_true(atomic_load(&calls) > before);
+    }
+    free(row);
+    flatclip_session_free(session);
+    flatclip_model_free(model);
 }
 
 /* -- Encoding takes nothing --------------------------------------------------------------------- */
@@ -408,6 +434,7 @@ static void every_failing_allocation_of_a_picture_is_its_own_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_from_shared_libraries_are_seen),
         cmocka_unit_test(encoding_ready_pixels_never_allocates),
         cmocka_unit_test(encoding_float_pixels_never_allocates),
         cmocka_unit_test(resizing_decoded_images_never_allocates),
