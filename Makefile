@@ -112,9 +112,10 @@ $(BUILD)/flags $(BIN)/objects: FORCE
 # Libraries are looked for before the first file is compiled; only some goals may install them.
 DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
         $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
+LIBRARIES := jpeg png jansson crypto
 $(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
-	@$(DEPS) jpeg png jansson crypto
+	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
 	@touch $@
 $(BUILD)/test-libraries: .ci/deps | $(BUILD)/libraries
 	@$(DEPS) cmocka
@@ -168,8 +169,8 @@ RUN_CHECKS  := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/test_$(name) %/fuz
 test: all $(RUN_CHECKS) $(TEST_MODELS)
 	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' $(RUNNER) tests/run.sh $(RUN_CHECKS)
 
-deps: $(BUILD)/libraries $(BUILD)/test-libraries
-	@$(DEPS) jpeg png jansson crypto cmocka
+deps:
+	@$(DEPS) $(LIBRARIES) cmocka
 
 fuzz:
 	+@$(MAKE) --no-print-directory CONFIG=fuzz CC=clang fuzz-here
