@@ -106,9 +106,11 @@ typedef struct {
     flatclip_device device;
     int device_index;             /* which GPU, counted from 0 */
     flatclip_precision precision;
+    int threads;                  /* CPU threads that read and pack the weights, gone after loading;
+                                   * 0: the CPUs that this process may use */
 } flatclip_model_options;
 #define FLATCLIP_MODEL_OPTIONS_INIT \
-    { sizeof(flatclip_model_options), FLATCLIP_DEVICE_AUTO, 0, FLATCLIP_PRECISION_AUTO }
+    { sizeof(flatclip_model_options), FLATCLIP_DEVICE_AUTO, 0, FLATCLIP_PRECISION_AUTO, 0 }
 
 typedef struct {
     size_t struct_size;

@@ -43,6 +43,10 @@ flatclip_status fc_clip_config_check(const fc_clip_config *config, const char *p
 flatclip_status fc_clip_config_read(const fc_safetensors *file, fc_clip_config *config,
                                     flatclip_error *err);
 
+/* Hands every key and value of the metadata to put, in the order of the file. */
+typedef void fc_metadata_fn(void *user, const char *key, const char *value);
+void fc_clip_config_write(const fc_clip_config *config, fc_metadata_fn *put, void *user);
+
 typedef struct {
     char name[80];
     int rank;
@@ -54,6 +58,9 @@ typedef struct {
  * tower first, so that a reader of it alone reads one stretch. */
 int fc_clip_tensor_count(const fc_clip_config *config);
 void fc_clip_tensor_spec(const fc_clip_config *config, int index, fc_tensor_spec *spec);
+
+/* Writes a shape as "[768, 512]" for messages, cut at capacity. */
+void fc_shape_format(const uint64_t *dim, int rank, char *out, size_t capacity);
 
 /* Checks that file holds exactly the tensors of config, each with its shape and a floating storage
  * type (F32, F16, BF16). Errors: FORMAT (names the missing, extra or wrong tensor). */

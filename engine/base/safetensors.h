@@ -51,7 +51,8 @@ const char *fc_safetensors_metadata(const fc_safetensors *file, const char *key)
 
 /* Reads count elements from element first on, converted to float32. dtype must be a floating type.
  * Does not allocate; works for any count. Several threads may read one file.
- * Errors: IO (names file and tensor), FORMAT for a dtype that is no floating type. */
+ * Errors: IO (names file and tensor), FORMAT for a dtype that is no floating type, ARGUMENT for a
+ * range outside the tensor. */
 flatclip_status fc_safetensors_read_f32(const fc_safetensors *file, const fc_tensor *tensor,
                                         uint64_t first, uint64_t count, float *out,
                                         flatclip_error *err);

@@ -1,0 +1,61 @@
+/* A session: one worker's threads and all its working memory, in one block. */
+#ifndef FC_SESSION_H
+#define FC_SESSION_H
+
+#include "engine/cpu/cpu_backend.h"
+#include "engine/image/preprocess.h"
+#include "engine/model.h"
+
+/* What pictures come as. */
+typedef enum {
+    FC_INPUT_FILES,     /* const char *[count] */
+    FC_INPUT_BYTES,     /* flatclip_bytes [count] */
+    FC_INPUT_IMAGES,    /* flatclip_image [count] */
+    FC_INPUT_U8,        /* uint8 [count, S, S, 3] */
+    FC_INPUT_F32        /* float32 [count, 3, S, S] */
+} fc_input_kind;
+
+typedef struct {
+    fc_input_kind kind;
+    const void *list;
+    size_t count;
+} fc_inputs;
+
+/* One batch of pictures on their way to pixels. There are two: one is decoded while the other is
+ * computed. */
+typedef struct {
+    flatclip_session *session;
+    fc_inputs inputs;
+    size_t first;           /* index of its first input */
+    int count;              /* inputs in it, 1..max_batch */
+    uint8_t *pixels;        /* [max_batch, S, S, 3] */
+    flatclip_error *error;  /* [max_batch]: OK, or why there are no pixels */
+    size_t *index;          /* [max_batch]: input of each picture that has pixels */
+} fc_staging;
+
+struct flatclip_session {
+    const flatclip_model *model;
+    flatclip_session_options options; /* complete: no field is left to a default */
+    fc_preprocess_options preprocess;
+
+    fc_pool *pool;
+    fc_cpu_backend backend;
+    fc_workspace ws;
+    fc_staging staging[2];
+    fc_preprocess_scratch *scratch;   /* one a thread */
+
+    void *block;                      /* all of the above that is placed */
+    size_t activation_bytes, workspace_bytes;
+};
+
+/* Completes the caller's options (NULL: all defaults) for a model. Errors: ARGUMENT. */
+flatclip_status fc_session_options_read(const flatclip_model *model,
+                                        const flatclip_session_options *options,
+                                        flatclip_session_options *full, flatclip_error *err);
+
+/* Measures or places everything that a session of model (its configuration is enough) with complete
+ * options works with, and notes the sizes. A pure function of both. */
+void fc_session_layout(flatclip_session *session, fc_arena *arena, const flatclip_model *model,
+                       const flatclip_session_options *options);
+
+#endif

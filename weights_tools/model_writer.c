@@ -1,0 +1,336 @@
+/* Writing a model file as a stream.
+ *
+ * The header comes first in the file but holds the hash of what follows: it is written with a hash
+ * of zeros, which is patched at the end. */
+#define _GNU_SOURCE
+#include "weights_tools/model_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <libgen.h>
+#include <math.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/half.h"
+
+enum {
+    BLOCK_VALUES = 16 << 10,     /* floats that are converted, hashed and written at a time */
+    HEADER_ALIGN = 64,           /* bytes; so that float32 tensors lie aligned in the file */
+    HASH_DIGITS = 64,
+    NAME_TRIES = 100
+};
+static const double LARGEST_HALF = 65520; /* from here on a value rounds to infinity */
+
+struct fc_model_writer {
+    char *path, *temporary;
+    int file;
+    fc_clip_config config;
+    fc_dtype *dtypes;            /* [tensor_count] */
+    int tensor_count, tensor;    /* tensor: the one being written */
+    fc_tensor_spec spec;         /* its shape */
+    uint64_t written;            /* values of it so far */
+    off_t hash_at;               /* of weights_sha256's first digit in the file */
+    EVP_MD_CTX *hash;
+    uint16_t stored[BLOCK_VALUES];
+    float kept[BLOCK_VALUES];    /* what the stored values read as */
+};
+
+static flatclip_status fail_io(const fc_model_writer *writer, flatclip_error *err)
+{
+    return fc_fail(err, FLATCLIP_ERR_IO, "cannot write %.200s: %s", writer->path, strerror(errno));
+}
+
+static flatclip_status write_fully(fc_model_writer *writer, const void *data, size_t bytes,
+                                   flatclip_error *err)
+{
+    const char *at = data;
+    while (bytes) {
+        const ssize_t put = write(writer->file, at, bytes);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return fail_io(writer, err);
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return FLATCLIP_OK;
+}
+
+/* -- The header ------------------------------------------------------------------------------ */
+
+static void put_metadata(void *object, const char *key, const char *value)
+{
+    /* jansson refuses what is not UTF-8, which a file name in source may well be. */
+    if (!strcmp(key, "weights_sha256"))
+        value = "0000000000000000000000000000000000000000000000000000000000000000";
+    if (json_object_set_new(object, key, json_string(value)) == 0)
+        return;
+    char plain[sizeof((fc_clip_config *)0)->source];
+    snprintf(plain, sizeof plain, "%s", value);
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    json_object_set_new(object, key, json_string(plain));
+}
+
+/* The header's tree; NULL without memory. */
+static json_t *build_header(const fc_model_writer *writer)
+{
+    json_t *root = json_object(), *metadata = json_object();
+    uint64_t offset = 0;
+    fc_clip_config_write(&writer->config, put_metadata, metadata);
+    int failed = json_object_set_new(root, "__metadata__", metadata);
+    for (int i = 0; i < writer->tensor_count && !failed; i++) {
+        fc_tensor_spec spec;
+        fc_clip_tensor_spec(&writer->config, i, &spec);
+        const uint64_t end = offset + spec.count * fc_dtype_bytes(writer->dtypes[i]);
+        json_t *shape = json_array();
+        for (int d = 0; d < spec.rank; d++)
+            failed |= json_array_append_new(shape, json_integer((json_int_t)spec.dim[d]));
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype",
+                                  fc_dtype_name(writer->dtypes[i]), "shape", shape,
+                                  "data_offsets", (json_int_t)offset, (json_int_t)end);
+        failed |= json_object_set_new(root, spec.name, entry);
+        offset = end;
+    }
+    if (failed) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+static flatclip_status write_header_text(fc_model_writer *writer, const char *text,
+                                         flatclip_error *err)
+{
+    static const char key[] = "\"weights_sha256\":\"";
+    static const char spaces[HEADER_ALIGN + 1] =
+        "                                                                ";
+    const size_t length = strlen(text);
+    const size_t padding = (HEADER_ALIGN - (8 + length) % HEADER_ALIGN) % HEADER_ALIGN;
+    const uint64_t header_bytes = length + padding;
+
+    /* In the text of another key the quotes would be escaped, so that only the key itself fits. */
+    const char *found = strstr(text, key);
+    if (!found)
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s",
+                       writer->path);
+    writer->hash_at = (off_t)(8 + (found - text) + (ptrdiff_t)strlen(key));
+    FC_TRY(write_fully(writer, &header_bytes, sizeof header_bytes, err));
+    FC_TRY(write_fully(writer, text, length, err));
+    return write_fully(writer, spaces, padding, err);
+}
+
+static flatclip_status write_header(fc_model_writer *writer, flatclip_error *err)
+{
+    json_t *root = build_header(writer);
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    const flatclip_status status =
+        text ? write_header_text(writer, text, err)
+             : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s",
+                       writer->path);
+    free(text);
+    return status;
+}
+
+/* -- Opening --------------------------------------------------------------------------------- */
+
+/* A file of its own, with the permissions that the process gives to any new file. */
+static flatclip_status create_temporary(fc_model_writer *writer, flatclip_error *err)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        free(writer->temporary);
+        if (asprintf(&writer->temporary, "%s.%ld.%d.tmp", writer->path, (long)getpid(), i) < 0) {
+            writer->temporary = NULL;
+            return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", writer->path);
+        }
+        writer->file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->file >= 0)
+            return FLATCLIP_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    return fail_io(writer, err);
+}
+
+static flatclip_status start(fc_model_writer *writer, const char *path, const fc_dtype *dtypes,
+                             flatclip_error *err)
+{
+    const size_t count = (size_t)writer->tensor_count;
+    writer->path = strdup(path);
+    writer->dtypes = calloc(count, sizeof *dtypes);
+    writer->hash = EVP_MD_CTX_new();
+    if (!writer->path || !writer->dtypes || !writer->hash ||
+        !EVP_DigestInit_ex(writer->hash, EVP_sha256(), NULL))
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
+    memcpy(writer->dtypes, dtypes, count * sizeof *dtypes);
+    for (size_t i = 0; i < count; i++)
+        if (dtypes[i] > FC_BF16)
+            return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
+                           "%.200s: models are stored as F32, F16 or BF16, not as %s", path,
+                           fc_dtype_name(dtypes[i]));
+    FC_TRY(create_temporary(writer, err));
+    return write_header(writer, err);
+}
+
+flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *config,
+                                     const fc_dtype *dtypes, fc_model_writer **writer,
+                                     flatclip_error *err)
+{
+    *writer = NULL;
+    fc_model_writer *built = calloc(1, sizeof *built);
+    if (!built)
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
+    built->file = -1;
+    built->config = *config;
+    built->tensor_count = fc_clip_tensor_count(config);
+    fc_clip_tensor_spec(config, 0, &built->spec);
+    const flatclip_status status = start(built, path, dtypes, err);
+    if (status == FLATCLIP_OK)
+        *writer = built;
+    else
+        fc_model_writer_abandon(built);
+    return status;
+}
+
+/* -- Appending ------------------------------------------------------------------------------- */
+
+static flatclip_status check_values(const fc_model_writer *writer, const float *values,
+                                    size_t count, flatclip_error *err)
+{
+    const int half = writer->dtypes[writer->tensor] == FC_F16;
+    const float limit = half ? (float)LARGEST_HALF : INFINITY;
+    int good = 1;
+    for (size_t i = 0; i < count; i++)
+        good &= fabsf(values[i]) < limit; /* false for NaN too */
+    if (good)
+        return FLATCLIP_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                           "tensor %s: element %" PRIu64 " is not a finite number",
+                           writer->spec.name, writer->written + i);
+    return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                   "tensor %s has values that F16 cannot hold (65504 at most): store it as BF16 "
+                   "or F32", writer->spec.name);
+}
+
+/* At most BLOCK_VALUES of the present tensor. */
+static flatclip_status append_block(fc_model_writer *writer, const float *values, size_t count,
+                                    flatclip_error *err)
+{
+    const void *stored = writer->stored;
+    const float *kept = writer->kept;
+    const fc_dtype dtype = writer->dtypes[writer->tensor];
+    FC_TRY(check_values(writer, values, count, err));
+    if (dtype == FC_F16) {
+        fc_floats_to_halves(values, count, writer->stored);
+        fc_halves_to_floats(writer->stored, count, writer->kept);
+    } else if (dtype == FC_BF16) {
+        fc_floats_to_bf16s(values, count, writer->stored);
+        fc_bf16s_to_floats(writer->stored, count, writer->kept);
+    } else {
+        stored = values;
+        kept = values;
+    }
+    EVP_DigestUpdate(writer->hash, kept, count * sizeof *kept);
+    return write_fully(writer, stored, count * fc_dtype_bytes(dtype), err);
+}
+
+flatclip_status fc_model_writer_append(fc_model_writer *writer, const float *values, size_t count,
+                                       flatclip_error *err)
+{
+    if (count > writer->spec.count - writer->written || writer->tensor >= writer->tensor_count)
+        return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "more values than tensor %s has",
+                       writer->spec.name);
+    while (count) {
+        const size_t now = count < BLOCK_VALUES ? count : BLOCK_VALUES;
+        FC_TRY(append_block(writer, values, now, err));
+        writer->written += now;
+        values += now;
+        count -= now;
+    }
+    if (writer->written == writer->spec.count && ++writer->tensor < writer->tensor_count) {
+        fc_clip_tensor_spec(&writer->config, writer->tensor, &writer->spec);
+        writer->written = 0;
+    }
+    return FLATCLIP_OK;
+}
+
+/* -- Ending ---------------------------------------------------------------------------------- */
+
+static flatclip_status patch_hash(fc_model_writer *writer, char hex[HASH_DIGITS + 1],
+                                  flatclip_error *err)
+{
+    unsigned char digest[HASH_DIGITS / 2];
+    EVP_DigestFinal_ex(writer->hash, digest, NULL);
+    for (int i = 0; i < HASH_DIGITS / 2; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (lseek(writer->file, writer->hash_at, SEEK_SET) < 0)
+        return fail_io(writer, err);
+    return write_fully(writer, hex, HASH_DIGITS, err);
+}
+
+/* The rename itself is on the disk only when the folder is. Not every file system can do that;
+ * the file is whole all the same. */
+static void sync_folder(const char *path)
+{
+    char *copy = strdup(path);
+    const int folder = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (folder >= 0) {
+        fsync(folder);
+        close(folder);
+    }
+    free(copy);
+}
+
+static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1],
+                              flatclip_error *err)
+{
+    if (writer->tensor < writer->tensor_count)
+        return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "tensor %s is not complete",
+                       writer->spec.name);
+    FC_TRY(patch_hash(writer, hex, err));
+    if (fsync(writer->file))
+        return fail_io(writer, err);
+    const int closed = close(writer->file);
+    writer->file = -1;
+    if (closed || rename(writer->temporary, writer->path))
+        return fail_io(writer, err);
+    free(writer->temporary); /* it has another name now: abandon must not remove it */
+    writer->temporary = NULL;
+    sync_folder(writer->path);
+    return FLATCLIP_OK;
+}
+
+flatclip_status fc_model_writer_commit(fc_model_writer *writer, char *sha256, flatclip_error *err)
+{
+    char hex[HASH_DIGITS + 1];
+    const flatclip_status status = finish(writer, hex, err);
+    if (status == FLATCLIP_OK && sha256)
+        memcpy(sha256, hex, sizeof hex);
+    fc_model_writer_abandon(writer);
+    return status;
+}
+
+void fc_model_writer_abandon(fc_model_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->file >= 0)
+        close(writer->file);
+    if (writer->temporary)
+        unlink(writer->temporary);
+    EVP_MD_CTX_free(writer->hash);
+    free(writer->dtypes);
+    free(writer->temporary);
+    free(writer->path);
+    free(writer);
+}
