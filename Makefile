@@ -24,7 +24,8 @@ ifeq ($(origin CC),default)
 endif
 
 # -- What this build is ------------------------------------------------------------------------
-CFLAGS_release  := -O3 -g
+# Release without asserts: the library never ends its host's process. All other builds have them.
+CFLAGS_release  := -O3 -g -DNDEBUG
 CFLAGS_debug    := -O0 -g3
 CFLAGS_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
@@ -61,7 +62,7 @@ WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(
 ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread -I. -Iinclude \
               $(CFLAGS_$(CONFIG)) $(CFLAGS)
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
-LIB_LIBS   := -ljpeg -lpng -ljansson -lm -pthread
+LIB_LIBS   := -ljpeg -lpng -lz -ljansson -lm -pthread
 TOOL_LIBS  := -lcrypto
 
 # -- Sources -----------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ $(BUILD)/flags $(BIN)/objects: FORCE
 # Libraries are looked for before the first file is compiled; only some goals may install them.
 DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
         $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
-LIBRARIES := jpeg png jansson crypto
+LIBRARIES := jpeg png z jansson crypto
 $(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
 	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
@@ -167,7 +168,7 @@ TEST_MODELS := $(patsubst %,$(MODELS_DIR)/%.safetensors,micro tiny tiny-b16 tiny
 CHECKS      := $(TESTS) $(FUZZERS)
 RUN_CHECKS  := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/test_$(name) %/fuzz_$(name),$(CHECKS))),$(CHECKS))
 test: all $(RUN_CHECKS) $(TEST_MODELS)
-	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' $(RUNNER) tests/run.sh $(RUN_CHECKS)
+	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' tests/run.sh $(RUN_CHECKS)
 
 deps:
 	@$(DEPS) $(LIBRARIES) cmocka
@@ -199,7 +200,7 @@ install: $(LIBS) $(BIN)/flatclip
 	ln -sf $(SONAME) '$(LIBDIR)/libflatclip.so'
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: flatclip' 'Description: CLIP image embeddings in C, memory fixed beforehand' \
-	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng jansson' 'Libs: -L$${libdir} -lflatclip' \
+	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib jansson' 'Libs: -L$${libdir} -lflatclip' \
 	    'Libs.private: -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
 
 uninstall:

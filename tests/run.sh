@@ -3,7 +3,7 @@
 # line `N passed, N failed`: the sums of what cmocka reports. A program that crashes, hangs or runs
 # no test counts as one failure. A fuzz target is run over its corpus and counts as one test.
 #
-#   tests/run.sh PROGRAM...
+#   [WRAPPER='qemu-x86_64 -cpu Nehalem'] tests/run.sh PROGRAM...
 set -u
 passed=0 failed=0 skipped=0
 limit=
@@ -23,7 +23,7 @@ for program in "$@"; do
     fuzz_*) set -- "$program" "tests/fuzz/corpus/${name#fuzz_}" tests/data/images tests/data/cases ;;
     esac
     started=$(date +%s)
-    $limit "$@" > "$log" 2>&1
+    $limit ${WRAPPER:-} "$@" > "$log" 2>&1
     status=$?
     good=$(count PASSED) bad=$(count FAILED) skips=$(count SKIPPED)
     if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then

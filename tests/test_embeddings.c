@@ -51,8 +51,8 @@ static flatclip_session *open_raw_session(const flatclip_model *model, int max_b
 static void check_model(const char *name, const char *golden, const char *pixel_file, size_t count,
                         int size, int max_batch)
 {
-    static const char *const four[] = { "astronaut_420.jpg", "cat_420.jpg", "rocket_444.jpg",
-                                        "tall_400x1000.jpg" }; /* of the short goldens */
+    static const char *const four[] = { "cat_420.jpg", "astronaut_420.jpg", "rocket_444.jpg",
+                                        "tall_400x1000.jpg" }; /* rows of the short goldens */
     static fixture_images images;
     flatclip_error err = { FLATCLIP_OK, "" };
     list_images(&images);
