@@ -1,19 +1,35 @@
-# flatclip: make [all|demo|test|deps|install|fuzz|clean|help]
-#   CONFIG=release|debug|sanitize|tsan   CUDA=auto|0|1   PREFIX=/usr/local   DESTDIR=   CC=gcc|clang
+# flatclip: CLIP image embeddings in C, with every byte of memory fixed beforehand.
+#
+#   make             build/flatclip, flatclip-bench, -stress, -demo, libflatclip.a and libflatclip.so
+#   make demo        install what is missing, build, embed the sample photographs, show the memory
+#   make test        install what is missing, build, run every test (QUICK=1: no full-size model,
+#                    ONLY="threads plan": these programs alone)
+#   make deps        install missing libraries with the system's package manager, or print how
+#   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
+#   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
+#   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
+#   make clean       remove build/
+#
+#   CONFIG=release|debug|sanitize|tsan   CUDA=auto|0|1   CC=gcc|clang   CFLAGS= LDFLAGS=   WERROR=1
+#   V=1 shows whole command lines.
 # Everything is built below build/; configurations never share objects.
+
 MAKEFLAGS += -r
-CONFIG  ?= release
-CUDA    ?= auto
-PREFIX  ?= /usr/local
+CONFIG       ?= release
+CUDA         ?= auto
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 60
 ifeq ($(origin CC),default)
   CC := cc
 endif
 
 # -- What this build is ------------------------------------------------------------------------
-CFLAGS_release  := -O3 -g
+# Release without asserts: the library never ends its host's process. All other builds have them.
+CFLAGS_release  := -O3 -g -DNDEBUG
 CFLAGS_debug    := -O0 -g3
 CFLAGS_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
+CFLAGS_fuzz     := $(CFLAGS_sanitize) -fsanitize=fuzzer-no-link
 ifndef CFLAGS_$(CONFIG)
   $(error CONFIG=$(CONFIG) is not one of release, debug, sanitize, tsan)
 endif
@@ -27,18 +43,25 @@ ifeq ($(KERNEL_SRC),)
     $(error CUDA=1: this version of flatclip has no CUDA kernels yet; build with CUDA=0 or auto)
   endif
   WITH_CUDA := 0
+  BACKENDS  := cpu (no CUDA kernels in this version)
 else
   WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(shell command -v nvcc),1,0),$(CUDA))
+  BACKENDS  := $(if $(filter 1,$(WITH_CUDA)),cpu cuda,cpu (no nvcc, or CUDA=0))
 endif
 
 BUILD := build/$(CONFIG)-cuda$(WITH_CUDA)
 # Where the programs go: build/ itself for the release, beside the objects for the rest.
 BIN   := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
+MODELS_DIR := build/models
+
+VERSION := $(shell awk '/^.define FLATCLIP_VERSION/ { printf "%d.%d.%d", $$3 / 10000, $$3 / 100 % 100, $$3 % 100 }' include/flatclip.h)
+SONAME  := libflatclip.so.$(firstword $(subst ., ,$(VERSION)))
 
 WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(WERROR),-Werror)
 # -ffp-contract=off: results must not depend on which multiplies and adds a compiler fuses.
 ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread -I. -Iinclude \
               $(CFLAGS_$(CONFIG)) $(CFLAGS)
+LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 LIB_LIBS   := -ljpeg -lpng -lz -ljansson -lm -pthread
 TOOL_LIBS  := -lcrypto
 
@@ -47,55 +70,150 @@ LIB_SRC   := $(wildcard engine/*.c engine/*/*.c)
 TOOL_SRC  := $(wildcard weights_tools/*.c)
 CLI_SRC   := $(wildcard cli/*.c)
 TEST_SRC  := $(wildcard tests/test_*.c)
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 LIB_OBJ   := $(call obj,$(LIB_SRC))
 TOOL_OBJ  := $(call obj,$(TOOL_SRC))
 CLI_OBJ   := $(call obj,$(CLI_SRC))
+TEST_OBJ  := $(call obj,$(TEST_SRC))
+ALL_OBJ   := $(LIB_OBJ) $(TOOL_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(call obj,$(BENCH_SRC) $(FUZZ_SRC) tests/fuzz/replay.c)
 # The command line but for main, so that tests can call its parts.
 CLI_PARTS := $(filter-out $(BUILD)/cli/main.o,$(CLI_OBJ))
-TESTS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+TESTS     := $(TEST_OBJ:.o=)
+FUZZERS   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 PROGRAMS  := $(BIN)/flatclip $(patsubst bench/%.c,$(BIN)/flatclip-%,$(BENCH_SRC))
 LIBS      := $(BIN)/libflatclip.a $(BIN)/libflatclip.so
 
+# $(call say,VERB) shows what is made; with V=1 make itself shows the command.
+Q   := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1) $(if $(filter CC,$(1)),$<,$@)')
+
 all: $(LIBS) $(PROGRAMS)
+	@echo 'backends: $(BACKENDS)'
 
 # -- Rules -------------------------------------------------------------------------------------
 # Each instruction set in its own files, chosen at run time: the rest must run on any CPU.
 $(BUILD)/%_avx2.o:   ISA := -mavx2 -mfma
 $(BUILD)/%_avx512.o: ISA := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
 
-$(BUILD)/%.o: %.c $(BUILD)/flags
+$(BUILD)/%.o: %.c $(BUILD)/flags Makefile | $(BUILD)/libraries
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
-# Changes only when the flags do, so that another CC or CFLAGS rebuilds what it must.
-$(BUILD)/flags: FORCE
+# Two stamps that change only when their content does: the flags, so that another CC or CFLAGS
+# recompiles; and the objects, so that a removed source or another variant links again.
+$(BUILD)/flags: STAMP = $(LINK)
+$(BIN)/objects: STAMP = $(LINK) $(ALL_OBJ)
+$(BUILD)/flags $(BIN)/objects: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' > $@
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
 
-$(BIN)/libflatclip.a: $(LIB_OBJ)
+# Libraries are looked for before the first file is compiled; only some goals may install them.
+DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
+        $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
+LIBRARIES := jpeg png z jansson crypto
+$(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
+	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
+	@touch $@
+$(BUILD)/test-libraries: .ci/deps | $(BUILD)/libraries
+	@$(DEPS) cmocka
+	@touch $@
+$(TEST_OBJ): | $(BUILD)/test-libraries
+
+$(BIN)/libflatclip.a: $(LIB_OBJ) $(BIN)/objects
+	$(call say,AR)
 	@$(RM) $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $(LIB_OBJ)
 
-$(BIN)/libflatclip.so: $(LIB_OBJ)
+$(BIN)/libflatclip.so: $(LIB_OBJ) $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(LIB_OBJ) $(LIB_LIBS) -o $@
+
+$(BIN)/flatclip: $(CLI_OBJ) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+
+$(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
+
+# A fuzz target's main is libFuzzer's, or elsewhere a replay of its corpus.
+FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$(BUILD)/tests/fuzz/replay.o)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+
+# -- Models, demo, tests -----------------------------------------------------------------------
+# Synthetic weights are the same bits from every build, so one copy serves all configurations.
+$(MODELS_DIR)/%.safetensors: $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_config*.c) | $(BIN)/flatclip
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libflatclip.so.0 $^ $(LIB_LIBS) -o $@
+	$(BIN)/flatclip synth --config $* --seed 1 -o $@
 
-$(BIN)/flatclip: $(CLI_OBJ) $(TOOL_OBJ) $(BIN)/libflatclip.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIB_LIBS) $(TOOL_LIBS) -o $@
+CACHE := $(or $(FLATCLIP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flatclip)
+REAL  := $(shell test -f '$(CACHE)/ViT-B-32.safetensors' && echo yes)
+ifneq ($(and $(FETCH),$(filter demo,$(MAKECMDGOALS))),)
+  $(error FETCH=1: this version of flatclip cannot fetch weights yet; run plain `make demo`)
+endif
+demo: all $(if $(REAL),,$(MODELS_DIR)/vitb32.safetensors)
+	$(BIN)/flatclip-demo -m '$(if $(REAL),$(CACHE)/ViT-B-32,$(MODELS_DIR)/vitb32).safetensors'
 
-$(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOL_OBJ) $(BIN)/libflatclip.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIB_LIBS) $(TOOL_LIBS) -o $@
+TEST_MODELS := $(patsubst %,$(MODELS_DIR)/%.safetensors,micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32))
+CHECKS      := $(TESTS) $(FUZZERS)
+RUN_CHECKS  := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/test_$(name) %/fuzz_$(name),$(CHECKS))),$(CHECKS))
+test: all $(RUN_CHECKS) $(TEST_MODELS)
+	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' tests/run.sh $(RUN_CHECKS)
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
+deps:
+	@$(DEPS) $(LIBRARIES) cmocka
+
+fuzz:
+	+@$(MAKE) --no-print-directory CONFIG=fuzz CC=clang fuzz-here
+fuzz-here: $(FUZZERS)
+	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+build/peers/ready: bench/requirements.txt
+	python3 -m venv build/peers
+	build/peers/bin/pip install -q -r bench/requirements.txt
+	@touch $@
+bench-peers: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
+	build/peers/bin/python bench/compare_open_clip.py -m $(MODELS_DIR)/vitb32.safetensors
+
+# -- Installing --------------------------------------------------------------------------------
+LIBDIR  := $(DESTDIR)$(PREFIX)/lib
+INSTALLED := bin/flatclip include/flatclip.h lib/libflatclip.a lib/libflatclip.so.$(VERSION) lib/$(SONAME) \
+             lib/libflatclip.so lib/pkgconfig/flatclip.pc
+
+install: $(LIBS) $(BIN)/flatclip
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(LIBDIR)/pkgconfig'
+	install -m 755 $(BIN)/flatclip '$(DESTDIR)$(PREFIX)/bin'
+	install -m 644 include/flatclip.h '$(DESTDIR)$(PREFIX)/include'
+	install -m 644 $(BIN)/libflatclip.a '$(LIBDIR)'
+	install -m 755 $(BIN)/libflatclip.so '$(LIBDIR)/libflatclip.so.$(VERSION)'
+	ln -sf libflatclip.so.$(VERSION) '$(LIBDIR)/$(SONAME)'
+	ln -sf $(SONAME) '$(LIBDIR)/libflatclip.so'
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	    'Name: flatclip' 'Description: CLIP image embeddings in C, memory fixed beforehand' \
+	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib jansson' 'Libs: -L$${libdir} -lflatclip' \
+	    'Libs.private: -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
+
+uninstall:
+	cd '$(DESTDIR)$(PREFIX)' && $(RM) $(INSTALLED)
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 clean:
 	$(RM) -r build
 
-.PHONY: all clean FORCE
+.PHONY: all demo test deps fuzz fuzz-here bench-peers install uninstall help clean FORCE
 .SECONDARY:
+.DELETE_ON_ERROR:
 FORCE:
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(TOOL_OBJ) $(CLI_OBJ) $(call obj,$(TEST_SRC) $(BENCH_SRC)))
+-include $(ALL_OBJ:.o=.d)
