@@ -92,7 +92,8 @@ static void a_list_ends_names_with_newline_or_nul(void **state)
     write_whole(list, newlines, sizeof newlines - 1);
     assert_int_equal(run_inside(world, list), 1);
     char *lines = read_whole(in_folder(world, "e.jsonl"), NULL);
-    assert_contains(lines, "{\"path\": \"p q.jpg\", \"row\": 0}\n{\"path\": \"r.jpg\", \"row\": 1}\n"
+    assert_contains(lines, "{\"path\": \"p q.jpg\", \"row\": 0}\n"
+                           "{\"path\": \"r.jpg\", \"row\": 1}\n"
                            "{\"path\": \"missing.jpg\", \"error\": \"");
     assert_contains(lines, "{\"path\": \"-\", \"row\": 2}\n");
     assert_int_equal(count_lines(lines), 4);

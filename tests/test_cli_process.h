@@ -5,10 +5,9 @@
 #ifndef TEST_CLI_PROCESS_H
 #define TEST_CLI_PROCESS_H
 
-#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
+#include "tests/test_cli_folder.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -196,28 +195,18 @@ static inline int count_of(const char *text, const char *part)
     return count;
 }
 
-static inline int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 static inline int open_world(void **state)
 {
     cli_world *world = calloc(1, sizeof *world);
-    const char *temporary = getenv("TMPDIR");
+    char *folder = make_tree();
 
-    if (!world)
+    if (!world || !folder)
         return -1;
-    snprintf(world->folder, PATH_BYTES, "%.300s/flatclip-test-XXXXXX",
-             temporary ? temporary : "/tmp");
-    if (!mkdtemp(world->folder))
-        return -1;
+    snprintf(world->folder, PATH_BYTES, "%.400s", folder);
+    free(folder);
     unsetenv("FLATCLIP_MODEL");
     setenv("FLATCLIP_CACHE", world->folder, 1);
-    snprintf(world->model, PATH_BYTES, "%.300s/tiny.safetensors", world->folder);
+    snprintf(world->model, PATH_BYTES, "%.400s/tiny.safetensors", world->folder);
     *state = world;
     if (RUN(world, "synth", "--config", "tiny", "--seed", "1", "-o", world->model) == 0)
         return 0;
@@ -229,12 +218,13 @@ static inline int close_world(void **state)
 {
     cli_world *world = *state;
 
-    nftw(world->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    const int failed = remove_tree(world->folder);
+
     fc_path_list_free(&world->paths);
     free(world->out);
     free(world->err);
     free(world);
-    return 0;
+    return failed;
 }
 
 #endif

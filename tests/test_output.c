@@ -1,7 +1,7 @@
-/* What the program writes: .npy headers, JSON lines, names that survive, files that appear whole. */
-#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
+/* What the program writes: .npy headers, JSON lines, names that survive, files that are whole. */
+#include "tests/test_cli_folder.h"
+
 #include <dirent.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,30 +20,6 @@
 #include "cli/output_file.h"
 #include "cli/progress.h"
 #include "cli/region_groups.h"
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
-static int enter_folder(void **state)
-{
-    char *folder = strdup("/tmp/flatclip-output-XXXXXX");
-
-    *state = folder;
-    return folder && mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int leave_folder(void **state)
-{
-    const int failed = chdir("/") != 0 || nftw(*state, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0;
-
-    free(*state);
-    return failed;
-}
 
 static size_t read_file(const char *path, char *content, size_t capacity)
 {
@@ -119,7 +95,7 @@ static void json_escapes_what_it_must(void **state)
     assert_json("", "\"\"");
     assert_json("a b'c/d", "\"a b'c/d\"");
     assert_json("q\"b\\n\n\r\t\x01\x1f\x7f", "\"q\\\"b\\\\n\\n\\r\\t\\u0001\\u001f\\u007f\"");
-    assert_json("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88", "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88\"");
+    assert_json("\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\x88", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\x88\"");
 }
 
 static void bytes_that_are_no_utf8_become_lone_surrogates(void **state)
@@ -301,7 +277,8 @@ static void progress_shows_rate_and_time_left_and_fits(void **state)
 
     (void)state;
     fc_progress_format(line, sizeof line, 80, 50, 200, 2.0);
-    assert_string_equal(line, "[##########------------------------------]  50/200  25.0 images/s  6 s left");
+    assert_string_equal(line, "[##########------------------------------]  50/200  25.0 images/s  "
+                              "6 s left");
     fc_progress_format(line, sizeof line, 200, 1000, 1000000, 10.0);
     assert_non_null(strstr(line, "1000/1000000  100.0 images/s  2 h 46 min left"));
     fc_progress_format(line, sizeof line, 80, 0, 7, 0.5);
@@ -336,8 +313,6 @@ static void regions_of_all_layers_count_as_one(void **state)
     assert_int_equal(groups.groups[3].kind, FLATCLIP_REGION_WORKSPACE);
     fc_region_groups_free(&groups);
 }
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 /* From paths to inputs: order, what counts as a picture, links, loops, lists. */
-#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
-#include <ftw.h>
+#include "tests/test_cli_folder.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,31 +20,6 @@
 static const char jpeg[] = "\xff\xd8\xff\xe0 the beginning of a JPEG is all that counts here";
 
 /* -- A tree to search ------------------------------------------------------------------------ */
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
-/* Tests run inside a new folder, so that expected paths are short. */
-static int enter_folder(void **state)
-{
-    char *folder = strdup("/tmp/flatclip-walk-XXXXXX");
-
-    *state = folder;
-    return folder && mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int leave_folder(void **state)
-{
-    const int failed = chdir("/") != 0 || nftw(*state, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0;
-
-    free(*state);
-    return failed;
-}
 
 static void put(const char *path, const char *content)
 {
@@ -157,7 +132,7 @@ static void links_to_files_are_inputs_and_loops_end(void **state)
     assert_int_equal(symlink("../..", "t/sub/upper"), 0); /* above it */
     assert_int_equal(symlink("/", "t/root"), 0);
     assert_int_equal(symlink(".", "t/self"), 0);
-    assert_int_equal(symlink("sub", "t/again"), 0);       /* sorts before sub, but is no real name */
+    assert_int_equal(symlink("sub", "t/again"), 0);       /* before sub, but no real name */
     for (char name[] = "t/z"; name[2] >= 'm'; name[2]--)  /* the first of many names is taken */
         assert_int_equal(symlink("../elsewhere", name), 0);
     const fc_walk_skipped skipped = assert_walk("t", "t/link.jpg\nt/m/b.jpg\nt/sub/a.jpg\n");
@@ -261,8 +236,6 @@ static void long_lists_are_read_whole(void **state)
     assert_string_equal(err.message, "cannot read the list missing: No such file or directory");
     assert_int_equal(fc_path_list_read(&list, ".", 0, &err), FLATCLIP_ERR_IO);
 }
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
 {
