@@ -78,7 +78,7 @@ static void exif_rotate_turns_all_eight_orientations_upright(void **state)
         fc_preprocess_options options = image_options(FLATCLIP_RECIPE_OPENAI);
         options.isa = isa;
         options.exif_rotate = 1;
-        assert_int_equal(compare_all(DATA "pixels_exif.safetensors", DATA "images/exif", options),
+        assert_int_equal(compare_all(DATA "pixels_exif.safetensors", DATA "exif", options),
                          8);
     }
 }

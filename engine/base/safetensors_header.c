@@ -206,12 +206,16 @@ flatclip_status fc_safetensors_take_header(fc_safetensors *file, const char *hea
                        "%.150s: header does not begin with '{': not a .safetensors file",
                        file->path);
     file->root = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &json_error);
-    if (!file->root)
-        return fc_fail(err,
-                       json_error_code(&json_error) == json_error_out_of_memory
-                           ? FLATCLIP_ERR_MEMORY : FLATCLIP_ERR_FORMAT,
-                       "%.150s: header is no valid JSON at byte %d: %.100s", file->path,
-                       json_error.position, json_error.text);
+    if (!file->root) { /* jansson calls a failed allocation a bad token: a second try tells */
+        json_t *again = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &json_error);
+        if (again || !json_error.text[0]) {
+            json_decref(again);
+            return fc_fail(err, FLATCLIP_ERR_MEMORY, "%.150s: no memory to read the header",
+                           file->path);
+        }
+        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s: header is no valid JSON at byte %d: %.100s",
+                       file->path, json_error.position, json_error.text);
+    }
 
     const size_t entries = json_object_size(file->root);
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
