@@ -45,14 +45,14 @@ static inline const char *temp_path(const temp_folder *folder, const char *name,
     return path;
 }
 
-/* The teardown that belongs to make_temp_folder. Folders within are not expected. */
+/* The teardown that belongs to make_temp_folder. Folders within must be empty. */
 static inline int remove_temp_folder(void **state)
 {
     temp_folder *folder = *state;
     DIR *dir = opendir(folder->path);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         char path[PATH_MAX];
-        unlink(temp_path(folder, entry->d_name, path));
+        remove(temp_path(folder, entry->d_name, path));
     }
     if (dir)
         closedir(dir);

@@ -33,7 +33,7 @@ static fc_convert_report convert(const temp_folder *folder, const char *source,
     char path[PATH_MAX];
     fc_convert_report report;
     fc_clip_config config;
-    fc_safetensors *file;
+    fc_safetensors *file = NULL;
     flatclip_error err;
     if (fc_convert(source, options, temp_path(folder, "out.safetensors", path), &report, &err) ||
         fc_safetensors_open(path, &file, &err) || fc_clip_config_read(file, &config, &err) ||
@@ -328,7 +328,11 @@ static void open_clip_configurations_are_obeyed_or_refused(void **state)
         { MODEL("\"width\":64,\"head_width\":32", "", ""), "heads of size 64" },
         { MODEL("\"layers\":[3,4,6,3]", "", ""), "ResNet" },
         { MODEL("\"timm_model_name\":\"convnext\"", "", ""), "timm image tower convnext" },
+        { MODEL("\"width\":64,\"head_width\":2000", "", ""), "heads of size 2000" },
         { MODEL("\"pool_type\":\"avg\"", "", ""), "pool_type avg" },
+        { MODEL("\"scale_fc\":true", "", ""), "asks for scale_fc" },
+        { MODEL("", "\"proj_type\":\"none\"", ""), "proj_type none" },
+        { MODEL("", "\"width\":64", ""), "8 heads" }, /* open_clip's default */
         { MODEL("\"no_ln_pre\":true", "", ""), "no_ln_pre" },
         { MODEL("\"norm_kwargs\":{\"eps\":1e-6}", "", ""), "norm_kwargs" },
         { MODEL("", "\"vocab_size\":999", ""), "says vocabulary size 999" },

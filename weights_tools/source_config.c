@@ -175,7 +175,7 @@ static void refuse_unless_true(document *doc, const json_t *object, const char *
         refuse(doc, "has %s false, only true is supported", key);
 }
 
-/* heads of a tower; 0 where width or head size are not told. */
+/* Returns heads, and refuses them where the width is told and is not 64 times as much. */
 static int check_heads(document *doc, const char *tower, int width, int heads)
 {
     if (width && heads && width != heads * FC_HEAD_DIM)
@@ -186,12 +186,21 @@ static int check_heads(document *doc, const char *tower, int width, int heads)
 
 /* -- open_clip ------------------------------------------------------------------------------- */
 
-static void read_open_clip_vision(document *doc, const json_t *vision, fc_clip_config *said)
+/* Changes of a block that leave the names and shapes of its tensors as they are, or nearly so. */
+static void refuse_other_blocks(document *doc, const json_t *tower)
 {
     static const char *const unsupported[] = {
-        "no_ln_pre", "final_ln_after_pool", "attentional_pool", "input_patchnorm", "ls_init_value",
-        "norm_kwargs", "act_kwargs"
+        "ls_init_value", "norm_kwargs", "act_kwargs", "block_type", "qk_norm",
+        "scaled_cosine_attn", "scale_heads", "scale_attn_inner", "scale_attn", "scale_fc"
     };
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        refuse_if_set(doc, tower, unsupported[i]);
+}
+
+static void read_open_clip_vision(document *doc, const json_t *vision, fc_clip_config *said)
+{
+    static const char *const unsupported[] = { "no_ln_pre", "final_ln_after_pool",
+                                               "attentional_pool", "input_patchnorm" };
     if (json_is_array(json_object_get(vision, "layers"))) {
         refuse(doc, "describes a ResNet image tower; only vision transformers are run");
         return;
@@ -203,29 +212,34 @@ static void read_open_clip_vision(document *doc, const json_t *vision, fc_clip_c
     }
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
         refuse_if_set(doc, vision, unsupported[i]);
+    refuse_other_blocks(doc, vision);
     refuse_unless(doc, vision, "pool_type", "tok");
     said->image_size = get_side(doc, vision, "image_size");
     said->patch_size = get_side(doc, vision, "patch_size");
     said->vision.width = get_int(doc, vision, "width");
     said->vision.layers = get_int(doc, vision, "layers");
     const int head_width = get_int(doc, vision, "head_width");
-    if (said->vision.width)
-        said->vision.heads = check_heads(doc, "vision", said->vision.width,
-                                         said->vision.width / (head_width ? head_width : 64));
+    if (head_width && head_width != FC_HEAD_DIM)
+        refuse(doc, "the vision tower has heads of size %d; only heads of size %d are run",
+               head_width, FC_HEAD_DIM);
+    said->vision.heads = said->vision.width / FC_HEAD_DIM;
 }
 
 static void read_open_clip_text(document *doc, const json_t *text, fc_clip_config *said)
 {
     static const char *const unsupported[] = { "hf_model_name", "embed_cls", "no_causal_mask",
-                                               "ls_init_value", "norm_kwargs", "act_kwargs" };
+                                               "final_ln_after_pool" };
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
         refuse_if_set(doc, text, unsupported[i]);
+    refuse_other_blocks(doc, text);
     refuse_unless(doc, text, "pool_type", "argmax");
+    refuse_unless(doc, text, "proj_type", "linear");
     said->context_length = get_int(doc, text, "context_length");
     said->vocab_size = get_int(doc, text, "vocab_size");
     said->text.width = get_int(doc, text, "width");
     said->text.layers = get_int(doc, text, "layers");
-    said->text.heads = check_heads(doc, "text", said->text.width, get_int(doc, text, "heads"));
+    const int heads = get_int(doc, text, "heads");
+    said->text.heads = check_heads(doc, "text", said->text.width, heads ? heads : 8);
 }
 
 static void read_open_clip_pixels(document *doc, const json_t *preprocess, fc_source_config *config)
