@@ -100,7 +100,7 @@ static void bytes_in_memory_give_the_same_as_a_file(void **state)
     image_worker_close(&from_file);
 }
 
-/* -- Broken files -------------------------------------------------------------------------------- */
+/* -- Broken files ------------------------------------------------------------------------------ */
 
 static void expect_failure(image_worker *w, const char *path, flatclip_status status,
                            const char *const says[3])
@@ -174,7 +174,7 @@ static void the_pixel_limit_is_exact(void **state)
     image_worker_close(&w);
 }
 
-/* -- Cases from public bug reports ---------------------------------------------------------------- */
+/* -- Cases from public bug reports ------------------------------------------------------------- */
 
 /* What we say where Pillow's verdict is not simply ours. */
 static flatclip_status verdict_of(const char *name, const char *pillow)

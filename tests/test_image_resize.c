@@ -16,7 +16,7 @@ static void fill_random(uint8_t *bytes, size_t count, uint64_t *seed)
         bytes[i] = (uint8_t)next_random(seed);
 }
 
-/* -- Twins --------------------------------------------------------------------------------------- */
+/* -- Twins ------------------------------------------------------------------------------------- */
 
 static void compare_along(const fc_resize_kernels *fast, int bands, int32_t in, uint64_t *seed)
 {
@@ -87,7 +87,7 @@ static void every_instruction_set_adds_and_clamps_rows_alike(void **state)
         }
 }
 
-/* -- Shapes -------------------------------------------------------------------------------------- */
+/* -- Shapes ------------------------------------------------------------------------------------ */
 
 static flatclip_status run_image(image_worker *w, const uint8_t *pixels, int width, int height)
 {
@@ -197,7 +197,7 @@ static void impossible_pictures_are_refused(void **state)
     image_worker_close(&w);
 }
 
-/* -- Orientations -------------------------------------------------------------------------------- */
+/* -- Orientations ------------------------------------------------------------------------------ */
 
 /* Where pixel (x, y) of the upright picture is stored, for each orientation. */
 static void stored_place(int orientation, int width, int height, int x, int y, int *column, int *row)
@@ -276,7 +276,7 @@ static void an_orientation_changes_no_bit_of_the_upright_picture(void **state)
     }
 }
 
-/* -- Scratch ------------------------------------------------------------------------------------- */
+/* -- Scratch ----------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t end; /* of the region before */

@@ -247,6 +247,9 @@ static flatclip_status read_header(jpeg_reader *reader)
                            job->out, job->err);
 }
 
+/* Rows outside the crop are decoded all the same. jpeg_skip_scanlines would save 7 of 38 ms for a
+ * 3000 x 4000 photograph, but it stops looking for errors at the bottom, and several versions of
+ * libjpeg-turbo had wrong pixels next to skipped rows. */
 static flatclip_status read_picture(jpeg_reader *reader)
 {
     const j_decompress_ptr jpeg = &reader->jpeg;

@@ -25,6 +25,7 @@ typedef struct {
     int is_out_of_memory;
     int is_checksum_wrong;
     const fc_decode_job *job;
+    int known_orientation;  /* from an earlier reading; 0: see the chunks */
     fc_png_chunks chunks;
     fc_picture picture;
     fc_resizer resizer;
@@ -159,8 +160,9 @@ static void describe_picture(png_reader *reader)
     picture->height = (int32_t)header->height;
     picture->kind = kind_of(header->colour_type);
     picture->is_bilevel = picture->kind == FC_PIXEL_GRAY && header->bit_depth == 1;
-    picture->orientation =
-        fc_exif_orientation(reader->chunks.exif, reader->chunks.exif_bytes);
+    picture->orientation = reader->known_orientation;
+    if (!picture->orientation)
+        picture->orientation = fc_exif_orientation(reader->chunks.exif, reader->chunks.exif_bytes);
     copy_palette(reader);
 }
 
@@ -231,14 +233,37 @@ static flatclip_status guarded(png_reader *reader)
     return read_picture(reader);
 }
 
-flatclip_status fc_decode_png(const fc_decode_job *job)
+/* Reads the picture once. late_orientation gets what an eXIf chunk after the pixels says, or 1. */
+static flatclip_status read_once(const fc_decode_job *job, int known_orientation,
+                                 int *late_orientation)
 {
-    png_reader reader = { .job = job };
+    png_reader reader = { .job = job, .known_orientation = known_orientation };
     FC_TRY(fc_png_chunks_open(&reader.chunks, job->source, job->scratch->exif, job->err));
     FC_TRY(fc_check_size(job->options, reader.chunks.header.width, reader.chunks.header.height,
                          job->err));
     const flatclip_status status = guarded(&reader);
     png_destroy_read_struct(&reader.png, &reader.info, NULL);
     free(reader.rows);
+
+    *late_orientation = 1;
+    if (status == FLATCLIP_OK && job->options->exif_rotate && !reader.chunks.exif_bytes) {
+        fc_png_chunks_find_exif(&reader.chunks);
+        *late_orientation = fc_exif_orientation(reader.chunks.exif, reader.chunks.exif_bytes);
+    }
     return status;
+}
+
+flatclip_status fc_decode_png(const fc_decode_job *job)
+{
+    int orientation, ignored;
+    FC_TRY(read_once(job, 0, &orientation));
+    if (orientation == 1)
+        return FLATCLIP_OK;
+    /* Some programs write EXIF behind the pixels. Rows must be turned as they come, so the picture
+     * is read again, which is rarer and cheaper than keeping every picture until its end. */
+    if (!fc_source_rewind(job->source))
+        return fc_fail(job->err, FLATCLIP_ERR_IMAGE_UNSUPPORTED,
+                       "the EXIF of this PNG stands after its pixels, so that turning it upright "
+                       "takes two readings, which a pipe does not allow; pass a file");
+    return read_once(job, orientation, &ignored);
 }

@@ -293,3 +293,15 @@ flatclip_status fc_png_chunks_check_rest(fc_png_chunks *chunks)
 {
     return chunks->type[0] ? skip_chunk(chunks) : FLATCLIP_OK;
 }
+
+void fc_png_chunks_find_exif(fc_png_chunks *chunks)
+{
+    uint8_t head[HEAD_BYTES];
+    chunks->err = NULL; /* the picture is good, whatever follows */
+    if (fc_png_chunks_check_rest(chunks) != FLATCLIP_OK)
+        return;
+    while (!chunks->exif_bytes && start_chunk(chunks, head) == FLATCLIP_OK &&
+           !is_type(chunks, "IEND"))
+        if (skip_chunk(chunks) != FLATCLIP_OK)
+            return;
+}

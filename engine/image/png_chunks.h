@@ -43,4 +43,7 @@ flatclip_status fc_png_chunks_read(fc_png_chunks *chunks, uint8_t *out, size_t b
  * checksum shows that the file was damaged, as opposed to badly written. TRUNCATED, IO likewise. */
 flatclip_status fc_png_chunks_check_rest(fc_png_chunks *chunks);
 
+/* After the pixels: looks for an eXIf chunk in what follows, whose end may well be missing. */
+void fc_png_chunks_find_exif(fc_png_chunks *chunks);
+
 #endif

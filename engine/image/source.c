@@ -77,6 +77,20 @@ void fc_source_peek(fc_source *source, size_t bytes)
     }
 }
 
+int fc_source_rewind(fc_source *source)
+{
+    if (source->file < 0) {
+        source->next -= fc_source_position(source);
+        source->left = (size_t)source->loaded;
+        return 1;
+    }
+    if (lseek(source->file, 0, SEEK_SET) != 0)
+        return 0;
+    source->left = 0;
+    source->loaded = 0;
+    return 1;
+}
+
 uint64_t fc_source_position(const fc_source *source)
 {
     return source->loaded - source->left;
