@@ -46,7 +46,8 @@ static void hf_recipe_equals_pillow_where_it_differs(void **state)
     FOR_EACH_ISA(isa) {
         fc_preprocess_options options = image_options(FLATCLIP_RECIPE_HF);
         options.isa = isa;
-        assert_int_equal(compare_all(DATA "pixels_hf.safetensors", DATA "images/good", options), 10);
+        assert_int_equal(compare_all(DATA "pixels_hf.safetensors", DATA "images/good", options),
+                         10);
     }
 }
 

@@ -200,7 +200,8 @@ static void impossible_pictures_are_refused(void **state)
 /* -- Orientations ------------------------------------------------------------------------------ */
 
 /* Where pixel (x, y) of the upright picture is stored, for each orientation. */
-static void stored_place(int orientation, int width, int height, int x, int y, int *column, int *row)
+static void stored_place(int orientation, int width, int height, int x, int y, int *column,
+                         int *row)
 {
     const int is_turned = orientation >= 5;
     const int stored_width = is_turned ? height : width, stored_height = is_turned ? width : height;

@@ -243,8 +243,8 @@ static flatclip_status read_header(jpeg_reader *reader)
     reader->picture.height = (int32_t)jpeg->image_height;
     if (reader->picture.orientation == 0)
         reader->picture.orientation = 1;
-    return fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture,
-                           job->out, job->err);
+    return fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture, job->out,
+                           job->err);
 }
 
 /* Rows outside the crop are decoded all the same. jpeg_skip_scanlines would save 7 of 38 ms for a

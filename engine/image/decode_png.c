@@ -25,13 +25,13 @@ typedef struct {
     int is_out_of_memory;
     int is_checksum_wrong;
     const fc_decode_job *job;
-    int known_orientation;  /* from an earlier reading; 0: see the chunks */
+    int known_orientation; /* from an earlier reading; 0: see the chunks */
     fc_png_chunks chunks;
     fc_picture picture;
     fc_resizer resizer;
-    uint8_t *rows;          /* one row, or all rows of an interlaced picture; padded */
+    uint8_t *rows; /* one row, or all rows of an interlaced picture; padded */
     size_t row_bytes;
-    uint32_t row;           /* the one that is being read, for messages */
+    uint32_t row; /* the one that is being read, for messages */
 } png_reader;
 
 /* -- Callbacks --------------------------------------------------------------------------------- */
@@ -117,7 +117,8 @@ static void open_reader(png_reader *reader)
     if (!reader->info)
         png_error(png, "no info structure");
     png_set_read_fn(png, reader, on_read);
-    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* the number of pixels is limited */
+    /* The number of pixels is limited already; libpng's limit of a million a side is not wanted. */
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE); /* verified already */
     png_read_info(png, reader->info);
 }
@@ -190,7 +191,7 @@ static void read_rows(png_reader *reader)
     }
 }
 
-/* Interlacing delivers the picture seven times, finer each time, so the whole of it must be kept. */
+/* Interlacing delivers the picture seven times, finer each time, so all of it must be kept. */
 static void read_interlaced(png_reader *reader)
 {
     const uint32_t height = reader->chunks.header.height;
@@ -209,8 +210,8 @@ static flatclip_status read_picture(png_reader *reader)
     open_reader(reader);
     choose_output(reader);
     describe_picture(reader);
-    FC_TRY(fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture,
-                           job->out, job->err));
+    FC_TRY(fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture, job->out,
+                           job->err));
     if (reader->chunks.header.is_interlaced)
         read_interlaced(reader);
     else

@@ -21,13 +21,13 @@ typedef struct {
     fc_source *source;
     flatclip_error *err;
     fc_png_header header;
-    uint8_t *exif;         /* [FC_EXIF_BYTES] where eXIf goes, or NULL to skip it */
-    size_t exif_bytes;     /* of the first eXIf, once it has passed */
-    uint8_t held[40];      /* signature and header, a chunk's head or its checksum, to hand over */
+    uint8_t *exif;     /* [FC_EXIF_BYTES] where eXIf goes, or NULL to skip it */
+    size_t exif_bytes; /* of the first eXIf, once it has passed */
+    uint8_t held[40];  /* signature and header, a chunk's head or its checksum, to hand over */
     size_t held_next, held_end;
-    char type[5];          /* of the chunk that is being handed over; "" between chunks */
-    uint32_t data_left;    /* its data that is still to come */
-    uint32_t checksum;     /* of its type and data so far */
+    char type[5];       /* of the chunk that is being handed over; "" between chunks */
+    uint32_t data_left; /* its data that is still to come */
+    uint32_t checksum;  /* of its type and data so far */
 } fc_png_chunks;
 
 /* Reads up to the end of IHDR and fills header.

@@ -69,8 +69,8 @@ void fc_source_peek(fc_source *source, size_t bytes)
         return;
     source->next = source->buffer;
     while (source->left < bytes) {
-        const size_t more = load(source, source->buffer + source->left,
-                                 FC_SOURCE_BYTES - source->left);
+        const size_t more =
+            load(source, source->buffer + source->left, FC_SOURCE_BYTES - source->left);
         if (!more)
             return;
         source->left += more;

@@ -14,8 +14,8 @@ typedef struct {
     uint8_t *buffer;     /* [FC_SOURCE_BYTES], the caller's; for files */
     const uint8_t *next; /* what has not been taken yet: the reader moves these two */
     size_t left;
-    uint64_t loaded;     /* bytes so far, those of this block included */
-    int system_error;    /* errno of a failed read, or 0 */
+    uint64_t loaded;  /* bytes so far, those of this block included */
+    int system_error; /* errno of a failed read, or 0 */
 } fc_source;
 
 /* Opens a file; on success the caller closes it. Errors: IO, with the system's reason. */
