@@ -77,8 +77,10 @@ static void the_first_and_the_last_bytes_matter_one_by_one(void **state)
             assert_int_not_equal(image_bytes(&w, file.data, cut), FLATCLIP_OK);
             expect_sane(&w, w.err.status);
         }
+        const size_t needless = file.data[0] == 0x89 ? 12 : 0; /* PNG's IEND chunk */
         for (size_t left = 1; left < 30; left++)
-            expect_sane(&w, image_bytes(&w, file.data, file.bytes - left));
+            assert_int_equal(image_bytes(&w, file.data, file.bytes - left),
+                             left <= needless ? FLATCLIP_OK : FLATCLIP_ERR_IMAGE_TRUNCATED);
         free(file.data);
     }
     image_worker_close(&w);
