@@ -5,7 +5,6 @@
  * that it allocates hangs on its own object and goes with jpeg_destroy_decompress. */
 #include "engine/image/decode.h"
 
-#include "engine/image/crop.h"
 #include "engine/image/exif.h"
 #include "engine/image/resize.h"
 
@@ -230,12 +229,12 @@ static flatclip_status choose_colours(jpeg_reader *reader)
     }
 }
 
+/* Takes no memory for pixels yet: fc_resize_begin refuses a picture that has too many. */
 static flatclip_status read_header(jpeg_reader *reader)
 {
     const fc_decode_job *job = reader->job;
     const j_decompress_ptr jpeg = &reader->jpeg;
     jpeg_read_header(jpeg, TRUE);
-    FC_TRY(fc_check_size(job->options, jpeg->image_width, jpeg->image_height, job->err));
     FC_TRY(choose_colours(reader));
 
     jpeg->mem->max_memory_to_use = memory_limit(job->options->max_pixels);
