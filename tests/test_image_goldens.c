@@ -46,7 +46,8 @@ static void hf_recipe_equals_pillow_where_it_differs(void **state)
     FOR_EACH_ISA(isa) {
         fc_preprocess_options options = image_options(FLATCLIP_RECIPE_HF);
         options.isa = isa;
-        assert_int_equal(compare_all(DATA "pixels_hf.safetensors", DATA "images/good", options), 10);
+        assert_int_equal(compare_all(DATA "pixels_hf.safetensors", DATA "images/good", options),
+                         10);
     }
 }
 
@@ -100,7 +101,7 @@ static void bytes_in_memory_give_the_same_as_a_file(void **state)
     image_worker_close(&from_file);
 }
 
-/* -- Broken files -------------------------------------------------------------------------------- */
+/* -- Broken files ------------------------------------------------------------------------------ */
 
 static void expect_failure(image_worker *w, const char *path, flatclip_status status,
                            const char *const says[3])
@@ -174,7 +175,7 @@ static void the_pixel_limit_is_exact(void **state)
     image_worker_close(&w);
 }
 
-/* -- Cases from public bug reports ---------------------------------------------------------------- */
+/* -- Cases from public bug reports ------------------------------------------------------------- */
 
 /* What we say where Pillow's verdict is not simply ours. */
 static flatclip_status verdict_of(const char *name, const char *pillow)

@@ -172,7 +172,7 @@ static void a_bomb_is_refused_before_it_costs_memory(void **state)
     image_worker_close(&w);
 }
 
-/* -- Pipes --------------------------------------------------------------------------------------- */
+/* -- Pipes ------------------------------------------------------------------------------------- */
 
 typedef struct {
     int to;

@@ -16,7 +16,7 @@ static void fill_random(uint8_t *bytes, size_t count, uint64_t *seed)
         bytes[i] = (uint8_t)next_random(seed);
 }
 
-/* -- Twins --------------------------------------------------------------------------------------- */
+/* -- Twins ------------------------------------------------------------------------------------- */
 
 static void compare_along(const fc_resize_kernels *fast, int bands, int32_t in, uint64_t *seed)
 {
@@ -87,7 +87,7 @@ static void every_instruction_set_adds_and_clamps_rows_alike(void **state)
         }
 }
 
-/* -- Shapes -------------------------------------------------------------------------------------- */
+/* -- Shapes ------------------------------------------------------------------------------------ */
 
 static flatclip_status run_image(image_worker *w, const uint8_t *pixels, int width, int height)
 {
@@ -149,7 +149,8 @@ static void pixels_outside_the_crop_do_not_matter(void **state)
 static void stride_is_honoured_and_nothing_is_read_past_the_last_row(void **state)
 {
     (void)state;
-    enum { WIDTH = 301, HEIGHT = 240, STRIDE = 1024 };
+    /* A square, so that the crop reaches the last pixel of the last row. */
+    enum { WIDTH = 240, HEIGHT = 240, STRIDE = 1024 };
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (HEIGHT - 1) * STRIDE + 3 * WIDTH;
     const size_t mapped = (bytes + page - 1) / page * page;
     uint64_t seed = test_seed();
@@ -197,10 +198,11 @@ static void impossible_pictures_are_refused(void **state)
     image_worker_close(&w);
 }
 
-/* -- Orientations -------------------------------------------------------------------------------- */
+/* -- Orientations ------------------------------------------------------------------------------ */
 
 /* Where pixel (x, y) of the upright picture is stored, for each orientation. */
-static void stored_place(int orientation, int width, int height, int x, int y, int *column, int *row)
+static void stored_place(int orientation, int width, int height, int x, int y, int *column,
+                         int *row)
 {
     const int is_turned = orientation >= 5;
     const int stored_width = is_turned ? height : width, stored_height = is_turned ? width : height;
@@ -276,7 +278,7 @@ static void an_orientation_changes_no_bit_of_the_upright_picture(void **state)
     }
 }
 
-/* -- Scratch ------------------------------------------------------------------------------------- */
+/* -- Scratch ----------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t end; /* of the region before */

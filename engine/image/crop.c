@@ -30,8 +30,8 @@ fc_crop fc_crop_for(const fc_preprocess_options *options, int32_t width, int32_t
     return crop;
 }
 
-flatclip_status fc_check_size(const fc_preprocess_options *options, uint64_t width,
-                              uint64_t height, flatclip_error *err)
+flatclip_status fc_check_size(const fc_preprocess_options *options, uint64_t width, uint64_t height,
+                              flatclip_error *err)
 {
     const uint64_t shorter = width < height ? width : height;
     if (height && width > options->max_pixels / height)

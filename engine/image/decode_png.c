@@ -25,12 +25,13 @@ typedef struct {
     int is_out_of_memory;
     int is_checksum_wrong;
     const fc_decode_job *job;
+    int known_orientation; /* from an earlier reading; 0: see the chunks */
     fc_png_chunks chunks;
     fc_picture picture;
     fc_resizer resizer;
-    uint8_t *rows;          /* one row, or all rows of an interlaced picture; padded */
+    uint8_t *rows; /* one row, or all rows of an interlaced picture; padded */
     size_t row_bytes;
-    uint32_t row;           /* the one that is being read, for messages */
+    uint32_t row; /* the one that is being read, for messages */
 } png_reader;
 
 /* -- Callbacks --------------------------------------------------------------------------------- */
@@ -116,7 +117,8 @@ static void open_reader(png_reader *reader)
     if (!reader->info)
         png_error(png, "no info structure");
     png_set_read_fn(png, reader, on_read);
-    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* the number of pixels is limited */
+    /* The number of pixels is limited already; libpng's limit of a million a side is not wanted. */
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE); /* verified already */
     png_read_info(png, reader->info);
 }
@@ -159,8 +161,9 @@ static void describe_picture(png_reader *reader)
     picture->height = (int32_t)header->height;
     picture->kind = kind_of(header->colour_type);
     picture->is_bilevel = picture->kind == FC_PIXEL_GRAY && header->bit_depth == 1;
-    picture->orientation =
-        fc_exif_orientation(reader->chunks.exif, reader->chunks.exif_bytes);
+    picture->orientation = reader->known_orientation;
+    if (!picture->orientation)
+        picture->orientation = fc_exif_orientation(reader->chunks.exif, reader->chunks.exif_bytes);
     copy_palette(reader);
 }
 
@@ -188,7 +191,7 @@ static void read_rows(png_reader *reader)
     }
 }
 
-/* Interlacing delivers the picture seven times, finer each time, so the whole of it must be kept. */
+/* Interlacing delivers the picture seven times, finer each time, so all of it must be kept. */
 static void read_interlaced(png_reader *reader)
 {
     const uint32_t height = reader->chunks.header.height;
@@ -207,8 +210,8 @@ static flatclip_status read_picture(png_reader *reader)
     open_reader(reader);
     choose_output(reader);
     describe_picture(reader);
-    FC_TRY(fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture,
-                           job->out, job->err));
+    FC_TRY(fc_resize_begin(&reader->resizer, job->options, job->scratch, &reader->picture, job->out,
+                           job->err));
     if (reader->chunks.header.is_interlaced)
         read_interlaced(reader);
     else
@@ -231,14 +234,37 @@ static flatclip_status guarded(png_reader *reader)
     return read_picture(reader);
 }
 
-flatclip_status fc_decode_png(const fc_decode_job *job)
+/* Reads the picture once. late_orientation gets what an eXIf chunk after the pixels says, or 1. */
+static flatclip_status read_once(const fc_decode_job *job, int known_orientation,
+                                 int *late_orientation)
 {
-    png_reader reader = { .job = job };
+    png_reader reader = { .job = job, .known_orientation = known_orientation };
     FC_TRY(fc_png_chunks_open(&reader.chunks, job->source, job->scratch->exif, job->err));
     FC_TRY(fc_check_size(job->options, reader.chunks.header.width, reader.chunks.header.height,
                          job->err));
     const flatclip_status status = guarded(&reader);
     png_destroy_read_struct(&reader.png, &reader.info, NULL);
     free(reader.rows);
+
+    *late_orientation = 1;
+    if (status == FLATCLIP_OK && job->options->exif_rotate && !reader.chunks.exif_bytes) {
+        fc_png_chunks_find_exif(&reader.chunks);
+        *late_orientation = fc_exif_orientation(reader.chunks.exif, reader.chunks.exif_bytes);
+    }
     return status;
+}
+
+flatclip_status fc_decode_png(const fc_decode_job *job)
+{
+    int orientation, ignored;
+    FC_TRY(read_once(job, 0, &orientation));
+    if (orientation == 1)
+        return FLATCLIP_OK;
+    /* Some programs write EXIF behind the pixels. Rows must be turned as they come, so the picture
+     * is read again, which is rarer and cheaper than keeping every picture until its end. */
+    if (!fc_source_rewind(job->source))
+        return fc_fail(job->err, FLATCLIP_ERR_IMAGE_UNSUPPORTED,
+                       "the EXIF of this PNG stands after its pixels, so that turning it upright "
+                       "takes two readings, which a pipe does not allow; pass a file");
+    return read_once(job, orientation, &ignored);
 }

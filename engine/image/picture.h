@@ -17,8 +17,8 @@ typedef enum {
 typedef struct {
     int32_t width, height; /* as stored, before any rotation; at least 1 */
     fc_pixel_kind kind;
-    int is_bilevel;        /* grey of one bit: Pillow resizes it by nearest neighbour */
-    int orientation;       /* EXIF's 1..8; 1 where there is none or it is to be ignored */
+    int is_bilevel;  /* grey of one bit: Pillow resizes it by nearest neighbour */
+    int orientation; /* EXIF's 1..8; 1 where there is none or it is to be ignored */
     uint8_t palette[256][3];
 } fc_picture;
 

@@ -10,7 +10,7 @@
 
 enum {
     SIGNATURE_BYTES = 8,
-    HEAD_BYTES = 8,      /* length and type */
+    HEAD_BYTES = 8, /* length and type */
     CHECKSUM_BYTES = 4,
     HEADER_DATA_BYTES = 13,
     MAX_LENGTH = 0x7fffffff
@@ -120,8 +120,9 @@ static flatclip_status end_chunk(fc_png_chunks *chunks, uint8_t stored[CHECKSUM_
     if (big_endian(stored) != chunks->checksum)
         return fc_fail(chunks->err, FLATCLIP_ERR_IMAGE_CORRUPT,
                        "corrupt PNG: checksum of the %s chunk is %08lx, its data give %08lx; the "
-                       "file is damaged before byte %llu", chunks->type,
-                       (unsigned long)big_endian(stored), (unsigned long)chunks->checksum,
+                       "file is damaged before byte %llu",
+                       chunks->type, (unsigned long)big_endian(stored),
+                       (unsigned long)chunks->checksum,
                        (unsigned long long)fc_source_position(chunks->source));
     return FLATCLIP_OK;
 }
@@ -212,9 +213,10 @@ static flatclip_status check_header(const fc_png_header *header, const uint8_t *
                        "corrupt PNG: colour type %d with a bit depth of %d does not exist",
                        header->colour_type, header->bit_depth);
     if (methods[0] || methods[1] || methods[2] > 1)
-        return fc_fail(err, FLATCLIP_ERR_IMAGE_CORRUPT,
-                       "corrupt PNG: compression %d, filter %d, interlace %d, expected 0, 0, 0 or 1",
-                       methods[0], methods[1], methods[2]);
+        return fc_fail(
+            err, FLATCLIP_ERR_IMAGE_CORRUPT,
+            "corrupt PNG: compression %d, filter %d, interlace %d, expected 0, 0, 0 or 1",
+            methods[0], methods[1], methods[2]);
     return FLATCLIP_OK;
 }
 
@@ -292,4 +294,16 @@ flatclip_status fc_png_chunks_read(fc_png_chunks *chunks, uint8_t *out, size_t b
 flatclip_status fc_png_chunks_check_rest(fc_png_chunks *chunks)
 {
     return chunks->type[0] ? skip_chunk(chunks) : FLATCLIP_OK;
+}
+
+void fc_png_chunks_find_exif(fc_png_chunks *chunks)
+{
+    uint8_t head[HEAD_BYTES];
+    chunks->err = NULL; /* the picture is good, whatever follows */
+    if (fc_png_chunks_check_rest(chunks) != FLATCLIP_OK)
+        return;
+    while (!chunks->exif_bytes && start_chunk(chunks, head) == FLATCLIP_OK &&
+           !is_type(chunks, "IEND"))
+        if (skip_chunk(chunks) != FLATCLIP_OK)
+            return;
 }

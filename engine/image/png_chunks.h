@@ -21,13 +21,13 @@ typedef struct {
     fc_source *source;
     flatclip_error *err;
     fc_png_header header;
-    uint8_t *exif;         /* [FC_EXIF_BYTES] where eXIf goes, or NULL to skip it */
-    size_t exif_bytes;     /* of the first eXIf, once it has passed */
-    uint8_t held[40];      /* signature and header, a chunk's head or its checksum, to hand over */
+    uint8_t *exif;     /* [FC_EXIF_BYTES] where eXIf goes, or NULL to skip it */
+    size_t exif_bytes; /* of the first eXIf, once it has passed */
+    uint8_t held[40];  /* signature and header, a chunk's head or its checksum, to hand over */
     size_t held_next, held_end;
-    char type[5];          /* of the chunk that is being handed over; "" between chunks */
-    uint32_t data_left;    /* its data that is still to come */
-    uint32_t checksum;     /* of its type and data so far */
+    char type[5];       /* of the chunk that is being handed over; "" between chunks */
+    uint32_t data_left; /* its data that is still to come */
+    uint32_t checksum;  /* of its type and data so far */
 } fc_png_chunks;
 
 /* Reads up to the end of IHDR and fills header.
@@ -42,5 +42,8 @@ flatclip_status fc_png_chunks_read(fc_png_chunks *chunks, uint8_t *out, size_t b
 /* After libpng found the data wrong: reads the current chunk to its end, and returns CORRUPT if its
  * checksum shows that the file was damaged, as opposed to badly written. TRUNCATED, IO likewise. */
 flatclip_status fc_png_chunks_check_rest(fc_png_chunks *chunks);
+
+/* After the pixels: looks for an eXIf chunk in what follows, whose end may well be missing. */
+void fc_png_chunks_find_exif(fc_png_chunks *chunks);
 
 #endif

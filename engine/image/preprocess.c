@@ -81,9 +81,11 @@ static flatclip_status decode(const fc_preprocess_options *options, fc_preproces
         return fc_decode_jpeg(&job);
     if (strcmp(format, "PNG") == 0)
         return fc_decode_png(&job);
-    return fc_fail(err, FLATCLIP_ERR_IMAGE_UNSUPPORTED,
-                   "the content is %s; only JPEG and PNG are read. Convert it, or decode it yourself "
-                   "and pass the pixels", format);
+    return fc_fail(
+        err, FLATCLIP_ERR_IMAGE_UNSUPPORTED,
+        "the content is %s; only JPEG and PNG are read. Convert it, or decode it yourself "
+        "and pass the pixels",
+        format);
 }
 
 flatclip_status fc_preprocess_file(const fc_preprocess_options *options,
@@ -119,8 +121,8 @@ static flatclip_status check_image(const flatclip_image *image, flatclip_error *
                        image->width, image->height);
     if (image->stride && image->stride / 3 < (size_t)image->width)
         return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
-                       "stride is %zu bytes, expected 0 or at least 3 * width = %zu",
-                       image->stride, 3 * (size_t)image->width);
+                       "stride is %zu bytes, expected 0 or at least 3 * width = %zu", image->stride,
+                       3 * (size_t)image->width);
     return FLATCLIP_OK;
 }
 
@@ -129,8 +131,9 @@ flatclip_status fc_preprocess_image(const fc_preprocess_options *options,
                                     uint8_t *out, flatclip_error *err)
 {
     FC_TRY(check_image(image, err));
-    const fc_picture picture = { .width = image->width, .height = image->height,
-                                 .kind = FC_PIXEL_RGB, .orientation = 1 };
+    const fc_picture picture = {
+        .width = image->width, .height = image->height, .kind = FC_PIXEL_RGB, .orientation = 1
+    };
     const size_t width_bytes = 3 * (size_t)image->width;
     const size_t stride = image->stride ? image->stride : width_bytes;
     fc_resizer resizer;

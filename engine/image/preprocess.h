@@ -31,7 +31,7 @@ typedef struct fc_preprocess_scratch {
     uint8_t *row;          /* [span, 4] the needed part of a row, converted */
     uint8_t *line;         /* [size, 4] a row of the output */
     size_t sum_count;
-    int32_t *sums;         /* [sum_count] rows of the output that are not complete */
+    int32_t *sums; /* [sum_count] rows of the output that are not complete */
 } fc_preprocess_scratch;
 
 /* Measures or places one worker's scratch: a pure function of the options. */

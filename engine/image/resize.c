@@ -79,8 +79,11 @@ flatclip_status fc_resize_begin(fc_resizer *r, const fc_preprocess_options *opti
     const fc_crop crop = fc_crop_for(options, width, height);
     const int is_hf = options->recipe == FLATCLIP_RECIPE_HF;
     const int is_nearest = !is_hf && (picture->is_bilevel || picture->kind == FC_PIXEL_INDEX);
-    *r = (fc_resizer){ .kernels = fc_resize_kernels_for(options->isa), .scratch = scratch,
-                       .palette = picture->palette, .out = out, .size = options->size };
+    *r = (fc_resizer){ .kernels = fc_resize_kernels_for(options->isa),
+                       .scratch = scratch,
+                       .palette = picture->palette,
+                       .out = out,
+                       .size = options->size };
     r->colour = fc_colour_path_for(picture->kind, is_hf || !crop.is_resized);
     prepare_windows(r, &crop, is_nearest, picture->orientation);
 

@@ -20,16 +20,16 @@
 typedef struct {
     const fc_resize_kernels *kernels;
     const fc_preprocess_scratch *scratch;
-    fc_windows along, across;  /* along is relative to `first`; across ascends with the rows */
+    fc_windows along, across; /* along is relative to `first`; across ascends with the rows */
     fc_colour_path colour;
     const uint8_t (*palette)[3];
     int is_transposed;
-    int is_reversed;           /* output order across: the last output is complete first */
-    int32_t first, span;       /* the stretch of a stored row that the crop needs */
-    int slots;                 /* sums that are kept: output i has slot i % slots */
-    size_t values;             /* in one slot */
-    int next;                  /* the first output across that is not complete */
-    uint8_t *out;              /* [size, size, 3] */
+    int is_reversed;     /* output order across: the last output is complete first */
+    int32_t first, span; /* the stretch of a stored row that the crop needs */
+    int slots;           /* sums that are kept: output i has slot i % slots */
+    size_t values;       /* in one slot */
+    int next;            /* the first output across that is not complete */
+    uint8_t *out;        /* [size, size, 3] */
     int size;
 } fc_resizer;
 

@@ -49,7 +49,9 @@ static int has(const uint8_t *head, size_t bytes, size_t offset, const char *wan
 /* ISO base media files: the brands after "ftyp", major and compatible, name the format. */
 static const char *media_format(const uint8_t *head, size_t bytes)
 {
-    static const char heif[][5] = { "heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1" };
+    static const char heif[][5] = {
+        "heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1"
+    };
     const char *found = NULL;
     if (!has(head, bytes, 4, "ftyp", 4))
         return NULL;

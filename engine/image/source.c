@@ -69,12 +69,26 @@ void fc_source_peek(fc_source *source, size_t bytes)
         return;
     source->next = source->buffer;
     while (source->left < bytes) {
-        const size_t more = load(source, source->buffer + source->left,
-                                 FC_SOURCE_BYTES - source->left);
+        const size_t more =
+            load(source, source->buffer + source->left, FC_SOURCE_BYTES - source->left);
         if (!more)
             return;
         source->left += more;
     }
+}
+
+int fc_source_rewind(fc_source *source)
+{
+    if (source->file < 0) {
+        source->next -= fc_source_position(source);
+        source->left = (size_t)source->loaded;
+        return 1;
+    }
+    if (lseek(source->file, 0, SEEK_SET) != 0)
+        return 0;
+    source->left = 0;
+    source->loaded = 0;
+    return 1;
 }
 
 uint64_t fc_source_position(const fc_source *source)

@@ -1,7 +1,7 @@
 /* The bytes of a picture, in order, a block at a time: from a file or from memory.
  *
- * Files go through a fixed buffer and are never sought in, so that pipes work and nothing grows
- * with the file. */
+ * Files go through a fixed buffer and are read from front to back, so that pipes work and nothing
+ * grows with the file. */
 #ifndef FC_SOURCE_H
 #define FC_SOURCE_H
 
@@ -14,8 +14,8 @@ typedef struct {
     uint8_t *buffer;     /* [FC_SOURCE_BYTES], the caller's; for files */
     const uint8_t *next; /* what has not been taken yet: the reader moves these two */
     size_t left;
-    uint64_t loaded;     /* bytes so far, those of this block included */
-    int system_error;    /* errno of a failed read, or 0 */
+    uint64_t loaded;  /* bytes so far, those of this block included */
+    int system_error; /* errno of a failed read, or 0 */
 } fc_source;
 
 /* Opens a file; on success the caller closes it. Errors: IO, with the system's reason. */
@@ -31,6 +31,9 @@ int fc_source_fill(fc_source *source);
 
 /* Fetches until left is `bytes` or more, or the data ends. Only at the start; bytes is small. */
 void fc_source_peek(fc_source *source, size_t bytes);
+
+/* Goes back to the first byte. Returns 0 for what cannot, such as a pipe. */
+int fc_source_rewind(fc_source *source);
 
 /* Bytes that have been taken. */
 uint64_t fc_source_position(const fc_source *source);

@@ -1,5 +1,5 @@
 /* Pillow's resampling weights, to the bit. Every expression below keeps its order of operations and
- * its types (a float here, a truncation there), because the last bit of a weight shows in pixels. */
+ * its types (a float here, a truncation there), because the last bit of a weight can be seen. */
 #include "engine/image/windows.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ void fc_windows_bicubic(fc_windows *windows, const fc_axis *axis, double *filter
             end = axis->in;
         windows->begin[i] = (int32_t)begin;
         windows->length[i] = (int32_t)(end - begin);
-        fill_window(windows->weight + (size_t)i * windows->room, windows->room,
-                    windows->begin[i], windows->length[i], center, step, filter);
+        fill_window(windows->weight + (size_t)i * windows->room, windows->room, windows->begin[i],
+                    windows->length[i], center, step, filter);
     }
 }
 

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#define FC_WEIGHT_BITS 22  /* fractional bits of a weight, Pillow's choice for 8-bit pixels */
-#define FC_WEIGHT_GROUP 8  /* windows are padded with zero weights to a multiple of this */
+#define FC_WEIGHT_BITS 22 /* fractional bits of a weight, Pillow's choice for 8-bit pixels */
+#define FC_WEIGHT_GROUP 8 /* windows are padded with zero weights to a multiple of this */
 
 typedef struct {
     int count;       /* outputs */
