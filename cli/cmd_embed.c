@@ -75,10 +75,12 @@ typedef struct {
 static flatclip_status open_engine(embedding_run *run, flatclip_error *err)
 {
     const fc_embed_options *options = run->options;
+    flatclip_model_options engine = options->engine;
 
+    engine.threads = options->session.threads; /* --threads holds while loading too */
     run->info = (flatclip_model_info)FLATCLIP_MODEL_INFO_INIT;
     FC_TRY(fc_model_path(options->model, &run->model_path, err));
-    FC_TRY(flatclip_model_load(run->model_path, &options->engine, &run->model, err));
+    FC_TRY(flatclip_model_load(run->model_path, &engine, &run->model, err));
     flatclip_model_describe(run->model, &run->info);
     return flatclip_session_create(run->model, &options->session, &run->session, err);
 }
