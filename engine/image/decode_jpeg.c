@@ -115,7 +115,7 @@ static void report_end(jpeg_reader *reader)
     char where[80];
     if (jpeg->output_height == 0)
         snprintf(where, sizeof where, "in the header");
-    else if (jpeg->buffered_image || jpeg_has_multiple_scans(jpeg))
+    else if (jpeg_has_multiple_scans(jpeg))
         snprintf(where, sizeof where, "in scan %d of a progressive JPEG", jpeg->input_scan_number);
     else
         snprintf(where, sizeof where, "at row %u of %u", jpeg->output_scanline,
