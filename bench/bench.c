@@ -61,12 +61,6 @@ static int read_options(int argc, char **argv, bench_options *o)
     return good && o->model && optind == argc;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Times repeats calls with batch images each; times holds as many. */
 static flatclip_status time_calls(flatclip_session *session, const uint8_t *pixels, long batch,
                                   long repeats, float *rows, double *times, flatclip_error *err)
@@ -108,7 +102,7 @@ static flatclip_status measure_batch(const flatclip_model *model, const bench_op
     if (status == FLATCLIP_OK) {
         flatclip_memory memory = FLATCLIP_MEMORY_INIT;
         flatclip_session_memory(session, &memory);
-        qsort(times, (size_t)o->repeats, sizeof *times, by_size);
+        sort_numbers(times, (size_t)o->repeats);
         *result = (bench_result){ batch, times[o->repeats / 2], times[(o->repeats * 95 - 1) / 100],
                                   memory.total };
     }

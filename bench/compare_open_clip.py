@@ -3,7 +3,7 @@
 
 Loads the same weights into both, checks that they give the same embeddings, then alternates: speed
 on ready pixels at batch 1 and 32, the time from process start to the first embedding of one
-photograph, and peak memory. Run by `make bench-peers`; prints a table and, with --json, one object.
+photograph, peak memory, and pictures to pixels beside Pillow's own. Run by `make bench-peers`; prints a table and, with --json, one object.
 """
 import argparse
 import glob
@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 IMAGES = os.path.join(ROOT, "tests/data/images/good")
 FLATCLIP = os.path.join(ROOT, "build/flatclip")
 BENCH = os.path.join(ROOT, "build/flatclip-bench")
+PIXELS = os.path.join(ROOT, "build/flatclip-pixels")
 
 # What a user of open_clip writes; the cold start of a script is the cold start of this.
 COLD = """
@@ -148,6 +149,60 @@ def compare_speed(args, result):
         print(f"{batch:>6} {a:>12.2f} {b:>12.2f}   {ratio:.2f} times as fast")
 
 
+def median_ms(work, rounds=5):
+    times = []
+    for i in range(-1, rounds):
+        start = time.perf_counter()
+        work()
+        if i >= 0:
+            times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def flatclip_pixels(*arguments):
+    out = subprocess.run([PIXELS, "--repeats", "5", "--json", *arguments], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)["ms"]
+
+
+def compare_pixels(args, result):
+    """Resizing alone, and JPEG bytes to pixels: the same pixels, as the tests check."""
+    import io
+
+    import numpy as np
+    import PIL
+    from PIL import Image
+
+    def recipe(image):
+        w, h = image.size
+        size = (224, int(224 * h / w)) if w <= h else (int(224 * w / h), 224)
+        image = image.resize(size, Image.BICUBIC)
+        left, top = round((size[0] - 224) / 2), round((size[1] - 224) / 2)
+        return np.asarray(image.crop((left, top, left + 224, top + 224)).convert("RGB"))
+
+    print(f"\nPillow {PIL.__version__}; one thread, median ms")
+    print(f"{'':36}{'flatclip':>12} {'Pillow':>12}")
+    result["pixels_ms"] = []
+    photo = Image.open(os.path.join(IMAGES, "coffee_large.jpg"))
+    for name, size in (("1 MP", (1224, 816)), ("12 MP", (4242, 2828))):
+        image = photo.resize(size, Image.BICUBIC)
+        data = io.BytesIO()
+        image.save(data, "JPEG", quality=90)
+        with tempfile.NamedTemporaryFile(suffix=".jpg") as file:
+            file.write(data.getvalue())
+            file.flush()
+            rows = (
+                (f"{name}, resize and crop", lambda: flatclip_pixels("--resize", f"{size[0]}x{size[1]}"),
+                 lambda: recipe(image)),
+                (f"{name}, JPEG bytes to pixels", lambda: flatclip_pixels(file.name),
+                 lambda: recipe(Image.open(io.BytesIO(data.getvalue())))),
+            )
+            for what, ours, theirs in rows:
+                pairs = [(ours(), median_ms(theirs)) for _ in range(args.rounds)]
+                a, b = (statistics.median(column) for column in zip(*pairs))
+                result["pixels_ms"].append({"what": what, "flatclip": a, "pillow": b})
+                print(f"{what:36}{a:>12.2f} {b:>12.2f}   {b / a:.2f} times as fast")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-m", "--model", required=True, help="a full-size ViT-B/32 model file")
@@ -159,6 +214,7 @@ def main():
     result = {}
     compare_processes(args, result)
     compare_speed(args, result)
+    compare_pixels(args, result)
     if args.json:
         print(json.dumps(result))
 

@@ -105,6 +105,18 @@ static inline uint64_t random_next(uint64_t *state)
     return (*state * 2685821657736338717u) >> 32;
 }
 
+static inline int order_numbers(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Smallest first. */
+static inline void sort_numbers(double *numbers, size_t count)
+{
+    qsort(numbers, count, sizeof *numbers, order_numbers);
+}
+
 /* Reads a device's name: auto, cpu or cuda. Returns 0 for another. */
 static inline int read_device(const char *name, flatclip_device *device)
 {
