@@ -20,6 +20,8 @@ static long fail_each(const char *what, flatclip_status (*body)(void *user, flat
                       void *user)
 {
     enum { LIMIT = 100000 };
+    flatclip_error settled = { FLATCLIP_OK, "" };
+    must(body(user, &settled), &settled); /* the C library keeps stacks of ended threads */
     for (long n = 0; n < LIMIT; n++) {
         flatclip_error err = { FLATCLIP_OK, "" };
         const long blocks = atomic_load(&live_blocks), bytes = atomic_load(&live_bytes);
@@ -76,6 +78,7 @@ static void every_failing_allocation_of_a_load_is_clean(void **state)
     char path[] = MODELS "micro.safetensors";
     const long allocations = fail_each("flatclip_model_load", load_and_free, path);
     print_message("flatclip_model_load: %ld allocations\n", allocations);
+    printf("note: allocations inside jansson are not made to fail: version 2.14 would abort\n");
     assert_true(allocations > 0);
     assert_true(fail_each("flatclip_plan", plan_only, path) > 0);
 }
@@ -83,9 +86,7 @@ static void every_failing_allocation_of_a_load_is_clean(void **state)
 static void every_failing_allocation_of_a_session_is_clean(void **state)
 {
     (void)state;
-    flatclip_error err = { FLATCLIP_OK, "" };
     flatclip_model *model = load_model("micro", NULL);
-    must(create_and_free(model, &err), &err); /* the C library keeps its thread stacks */
     const long allocations = fail_each("flatclip_session_create", create_and_free, model);
     print_message("flatclip_session_create: %ld allocations\n", allocations);
     assert_true(allocations > 0);
