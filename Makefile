@@ -1,6 +1,6 @@
 # flatclip: CLIP image embeddings in C, with every byte of memory fixed beforehand.
 #
-#   make             build/flatclip, flatclip-bench, -stress, -demo, libflatclip.a and libflatclip.so
+#   make             build/flatclip, flatclip-bench, -stress, -demo, libflatclip.a and .so
 #   make demo        install what is missing, build, embed the sample photographs, show the memory
 #   make test        install what is missing, build, run every test (QUICK=1: no full-size model,
 #                    ONLY="threads plan": these programs alone)
@@ -27,7 +27,8 @@ endif
 # Release without asserts: the library never ends its host's process. All other builds have them.
 CFLAGS_release  := -O3 -g -DNDEBUG
 CFLAGS_debug    := -O0 -g3
-CFLAGS_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+                   -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
 CFLAGS_fuzz     := $(CFLAGS_sanitize) -fsanitize=fuzzer-no-link
 ifndef CFLAGS_$(CONFIG)
@@ -54,13 +55,15 @@ BUILD := build/$(CONFIG)-cuda$(WITH_CUDA)
 BIN   := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
 MODELS_DIR := build/models
 
-VERSION := $(shell awk '/^.define FLATCLIP_VERSION/ { printf "%d.%d.%d", $$3 / 10000, $$3 / 100 % 100, $$3 % 100 }' include/flatclip.h)
+VERSION := $(shell awk '/^.define FLATCLIP_VERSION/ \
+    { printf "%d.%d.%d", $$3 / 10000, $$3 / 100 % 100, $$3 % 100 }' include/flatclip.h)
 SONAME  := libflatclip.so.$(firstword $(subst ., ,$(VERSION)))
 
-WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(WERROR),-Werror)
+WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+              $(if $(WERROR),-Werror)
 # -ffp-contract=off: results must not depend on which multiplies and adds a compiler fuses.
-ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread -I. -Iinclude \
-              $(CFLAGS_$(CONFIG)) $(CFLAGS)
+ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread \
+              -I. -Iinclude $(CFLAGS_$(CONFIG)) $(CFLAGS)
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 LIB_LIBS   := -ljpeg -lpng -lz -ljansson -lm -pthread
 TOOL_LIBS  := -lcrypto
@@ -77,7 +80,8 @@ LIB_OBJ   := $(call obj,$(LIB_SRC))
 TOOL_OBJ  := $(call obj,$(TOOL_SRC))
 CLI_OBJ   := $(call obj,$(CLI_SRC))
 TEST_OBJ  := $(call obj,$(TEST_SRC))
-ALL_OBJ   := $(LIB_OBJ) $(TOOL_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(call obj,$(BENCH_SRC) $(FUZZ_SRC) tests/fuzz/replay.c)
+ALL_OBJ   := $(LIB_OBJ) $(TOOL_OBJ) $(CLI_OBJ) $(TEST_OBJ) \
+             $(call obj,$(BENCH_SRC) $(FUZZ_SRC) tests/fuzz/replay.c)
 # The command line but for main, so that tests can call its parts.
 CLI_PARTS := $(filter-out $(BUILD)/cli/main.o,$(CLI_OBJ))
 TESTS     := $(TEST_OBJ:.o=)
@@ -140,19 +144,23 @@ $(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/ob
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a \
+                       $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 # A fuzz target's main is libFuzzer's, or elsewhere a replay of its corpus.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$(BUILD)/tests/fuzz/replay.o)
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ) \
+                            $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
-	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) \
+	    $(TOOL_LIBS) -o $@
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.
-$(MODELS_DIR)/%.safetensors: $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_config*.c) | $(BIN)/flatclip
+MODEL_SRC := $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_*.c)
+$(MODELS_DIR)/%.safetensors: $(MODEL_SRC) | $(BIN)/flatclip
 	@mkdir -p $(@D)
 	$(BIN)/flatclip synth --config $* --seed 1 -o $@
 
@@ -164,9 +172,11 @@ endif
 demo: all $(if $(REAL),,$(MODELS_DIR)/vitb32.safetensors)
 	$(BIN)/flatclip-demo -m '$(if $(REAL),$(CACHE)/ViT-B-32,$(MODELS_DIR)/vitb32).safetensors'
 
-TEST_MODELS := $(patsubst %,$(MODELS_DIR)/%.safetensors,micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32))
+MODEL_NAMES := micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32)
+TEST_MODELS := $(MODEL_NAMES:%=$(MODELS_DIR)/%.safetensors)
 CHECKS      := $(TESTS) $(FUZZERS)
-RUN_CHECKS  := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/test_$(name) %/fuzz_$(name),$(CHECKS))),$(CHECKS))
+ONLY_FILTER := $(foreach name,$(ONLY),%/test_$(name) %/fuzz_$(name))
+RUN_CHECKS  := $(if $(ONLY),$(filter $(ONLY_FILTER),$(CHECKS)),$(CHECKS))
 test: all $(RUN_CHECKS) $(TEST_MODELS)
 	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' tests/run.sh $(RUN_CHECKS)
 
@@ -187,8 +197,8 @@ bench-peers: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
 
 # -- Installing --------------------------------------------------------------------------------
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
-INSTALLED := bin/flatclip include/flatclip.h lib/libflatclip.a lib/libflatclip.so.$(VERSION) lib/$(SONAME) \
-             lib/libflatclip.so lib/pkgconfig/flatclip.pc
+INSTALLED := bin/flatclip include/flatclip.h lib/libflatclip.a lib/libflatclip.so \
+             lib/$(SONAME) lib/libflatclip.so.$(VERSION) lib/pkgconfig/flatclip.pc
 
 install: $(LIBS) $(BIN)/flatclip
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(LIBDIR)/pkgconfig'
@@ -200,7 +210,8 @@ install: $(LIBS) $(BIN)/flatclip
 	ln -sf $(SONAME) '$(LIBDIR)/libflatclip.so'
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: flatclip' 'Description: CLIP image embeddings in C, memory fixed beforehand' \
-	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib jansson' 'Libs: -L$${libdir} -lflatclip' \
+	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib jansson' \
+	    'Libs: -L$${libdir} -lflatclip' \
 	    'Libs.private: -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
 
 uninstall:

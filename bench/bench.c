@@ -34,7 +34,8 @@ static int read_batches(char *list, bench_options *o)
 {
     o->batch_count = 0;
     for (char *word = strtok(list, ","); word; word = strtok(NULL, ","))
-        if (o->batch_count == MAX_BATCHES || !read_number(word, 1, 1024, &o->batches[o->batch_count++]))
+        if (o->batch_count == MAX_BATCHES ||
+            !read_number(word, 1, 1024, &o->batches[o->batch_count++]))
             return 0;
     return o->batch_count > 0;
 }
@@ -42,8 +43,9 @@ static int read_batches(char *list, bench_options *o)
 static int read_options(int argc, char **argv, bench_options *o)
 {
     static const struct option names[] = {
-        { "model", 1, 0, 'm' },  { "batch", 1, 0, 'b' }, { "threads", 1, 0, 't' }, { "repeats", 1, 0, 'r' },
-        { "device", 1, 0, 'd' }, { "json", 0, 0, 'j' },  { 0, 0, 0, 0 },
+        { "model", 1, 0, 'm' },   { "batch", 1, 0, 'b' },  { "threads", 1, 0, 't' },
+        { "repeats", 1, 0, 'r' }, { "device", 1, 0, 'd' }, { "json", 0, 0, 'j' },
+        { 0, 0, 0, 0 },
     };
     int good = 1, option;
     *o = (bench_options){ .batches = { 1, 8, 32 }, .batch_count = 3, .repeats = 10 };
@@ -78,10 +80,11 @@ static flatclip_status time_calls(flatclip_session *session, const uint8_t *pixe
 }
 
 /* Measures one batch size with a session of its own. */
-static flatclip_status measure_batch(const flatclip_model *model, const bench_options *o, long batch,
-                                     bench_result *result, flatclip_error *err)
+static flatclip_status measure_batch(const flatclip_model *model, const bench_options *o,
+                                     long batch, bench_result *result, flatclip_error *err)
 {
-    const size_t side = (size_t)flatclip_model_image_size(model), bytes = side * side * 3 * (size_t)batch;
+    const size_t side = (size_t)flatclip_model_image_size(model),
+                 bytes = side * side * 3 * (size_t)batch;
     uint8_t *pixels = malloc(bytes);
     float *rows = malloc((size_t)batch * (size_t)flatclip_model_embed_dim(model) * sizeof *rows);
     double *times = malloc((size_t)o->repeats * sizeof *times);
@@ -128,7 +131,8 @@ static void print_json(const char *backend, const bench_options *o, const bench_
     printf("{\"backend\": \"%s\", \"threads\": %ld, \"repeats\": %ld, \"results\": [", backend,
            o->threads, o->repeats);
     for (long i = 0; i < o->batch_count; i++)
-        printf("%s{\"batch\": %ld, \"median_ms\": %.4f, \"p95_ms\": %.4f, \"images_per_second\": %.4f, "
+        printf("%s{\"batch\": %ld, \"median_ms\": %.4f, \"p95_ms\": %.4f, \"images_per_second\": "
+               "%.4f, "
                "\"engine_bytes\": %zu}",
                i ? ", " : "", results[i].batch, 1e3 * results[i].median, 1e3 * results[i].p95,
                (double)results[i].batch / results[i].median, results[i].engine_bytes);

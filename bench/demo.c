@@ -1,6 +1,7 @@
-/* flatclip-demo: what `make demo` shows. Embeds seven sample photographs, prints how alike they are,
- * then runs the loop that flatclip was written for, the same pictures again and again, with the
- * memory after each pass. Exit: 0 flat, 1 memory grew, 2 wrong usage, 3 model or pictures unusable. */
+/* flatclip-demo: what `make demo` shows. Embeds seven sample photographs, prints how alike they
+ * are, then runs the loop that flatclip was written for, the same pictures again and again, with
+ * the memory after each pass. Exit: 0 flat, 1 memory grew, 2 wrong usage, 3 model or pictures
+ * unusable. */
 #define _GNU_SOURCE
 #include "bench/measure.h"
 #include "engine/base/clip_config.h"
@@ -8,11 +9,11 @@
 enum { SAMPLES = 7, PASSES = 10 };
 
 static const char *const samples[SAMPLES] = {
-    "astronaut_420.jpg", "cat_420.jpg",  "coffee_422.jpg", "rocket_444.jpg",
+    "astronaut_420.jpg",      "cat_420.jpg",    "coffee_422.jpg",  "rocket_444.jpg",
     "hubble_progressive.jpg", "horse_rgba.png", "camera_gray.png",
 };
-static const char *const titles[SAMPLES] = { "astronaut", "cat", "coffee", "rocket",
-                                             "hubble", "horse", "camera" };
+static const char *const titles[SAMPLES] = { "astronaut", "cat",   "coffee", "rocket",
+                                             "hubble",    "horse", "camera" };
 
 /* Where the weights come from, as the model file says. */
 static flatclip_status read_config(const char *path, fc_clip_config *config, flatclip_error *err)
@@ -57,7 +58,8 @@ static int print_memory(const measurement *pass)
 {
     int flat = 1;
     printf("\nThe same pictures ten times over, memory after each pass:\n"
-           "%6s %16s %16s %16s\n", "pass", "engine bytes", "heap bytes", "resident MiB");
+           "%6s %16s %16s %16s\n",
+           "pass", "engine bytes", "heap bytes", "resident MiB");
     for (int i = 0; i < PASSES; i++) {
         printf("%6d %16zu %16zu %16.1f\n", i + 1, pass[i].engine, pass[i].heap,
                mebibytes(pass[i].resident));

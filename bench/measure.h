@@ -74,8 +74,10 @@ static inline measurement measure(const flatclip_session *session)
 {
     flatclip_memory memory = FLATCLIP_MEMORY_INIT;
     flatclip_session_memory(session, &memory);
-    measurement m = { .engine = memory.total, .resident = resident_bytes(),
-                      .descriptors = descriptor_count(), .threads = thread_count() };
+    measurement m = { .engine = memory.total,
+                      .resident = resident_bytes(),
+                      .descriptors = descriptor_count(),
+                      .threads = thread_count() };
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
     const struct mallinfo2 heap = mallinfo2();
     m.heap = heap.uordblks + heap.hblkhd;

@@ -1,7 +1,7 @@
 /* flatclip-stress: encodes batches of random size, ready pixels and real files good and bad, and
  * watches the process. After a warm-up, the first byte of growth of the heap or of the engine, or
- * one more descriptor or thread, is a failure that names the iteration and the number. Exit: 0 flat,
- * 1 something grew, 2 wrong usage, 3 model or session unusable. */
+ * one more descriptor or thread, is a failure that names the iteration and the number. Exit: 0
+ * flat, 1 something grew, 2 wrong usage, 3 model or session unusable. */
 #define _GNU_SOURCE
 #include <ftw.h>
 #include <getopt.h>
@@ -22,11 +22,11 @@ typedef struct {
 typedef struct {
     flatclip_model *model;
     flatclip_session *session;
-    size_t max_count;     /* images in one call: twice max_batch, so that calls are split too */
-    uint8_t *pixels;      /* [max_count, S, S, 3] */
-    float *rows;          /* [max_count, D] */
+    size_t max_count; /* images in one call: twice max_batch, so that calls are split too */
+    uint8_t *pixels;  /* [max_count, S, S, 3] */
+    float *rows;      /* [max_count, D] */
     flatclip_error *items;
-    const char **paths;   /* of one call */
+    const char **paths; /* of one call */
     uint64_t random;
     size_t images, refused; /* so far */
 } stress_run;
@@ -45,22 +45,25 @@ static int add_file(const char *path, const struct stat *info, int kind, struct 
 
 static int usage(void)
 {
-    fputs("usage: flatclip-stress -m MODEL [--iterations N | --minutes M] [--batch N] [--threads N]\n"
-          "                       [--device auto|cpu|cuda] [--seed S] [--images DIR]\n"
-          "Encodes at random batch sizes up to twice --batch (8) and fails at the first growth.\n",
-          stderr);
+    fputs(
+        "usage: flatclip-stress -m MODEL [--iterations N | --minutes M] [--batch N] [--threads N]\n"
+        "                       [--device auto|cpu|cuda] [--seed S] [--images DIR]\n"
+        "Encodes at random batch sizes up to twice --batch (8) and fails at the first growth.\n",
+        stderr);
     return 2;
 }
 
 static int read_options(int argc, char **argv, stress_options *o)
 {
     static const struct option names[] = {
-        { "model", 1, 0, 'm' },   { "iterations", 1, 0, 'i' }, { "minutes", 1, 0, 'M' },
-        { "batch", 1, 0, 'b' },   { "threads", 1, 0, 't' },    { "device", 1, 0, 'd' },
-        { "seed", 1, 0, 's' },    { "images", 1, 0, 'I' },     { 0, 0, 0, 0 },
+        { "model", 1, 0, 'm' }, { "iterations", 1, 0, 'i' }, { "minutes", 1, 0, 'M' },
+        { "batch", 1, 0, 'b' }, { "threads", 1, 0, 't' },    { "device", 1, 0, 'd' },
+        { "seed", 1, 0, 's' },  { "images", 1, 0, 'I' },     { 0, 0, 0, 0 },
     };
     int good = 1, option;
-    *o = (stress_options){ .images = "tests/data/images", .iterations = 1000, .batch = 8, .seed = 1 };
+    *o = (stress_options){
+        .images = "tests/data/images", .iterations = 1000, .batch = 8, .seed = 1
+    };
     while (good && (option = getopt_long(argc, argv, "m:", names, NULL)) != -1) {
         switch (option) {
         case 'm': o->model = optarg; break;
@@ -95,7 +98,8 @@ static int prepare(const stress_options *o, stress_run *run)
     run->max_count = 2 * (size_t)o->batch;
     run->random = (uint64_t)o->seed;
     run->pixels = malloc(run->max_count * picture);
-    run->rows = malloc(run->max_count * (size_t)flatclip_model_embed_dim(run->model) * sizeof(float));
+    run->rows =
+        malloc(run->max_count * (size_t)flatclip_model_embed_dim(run->model) * sizeof(float));
     run->items = malloc(run->max_count * sizeof *run->items);
     run->paths = malloc(run->max_count * sizeof *run->paths);
     if (!run->pixels || !run->rows || !run->items || !run->paths) {
@@ -129,9 +133,11 @@ static int encode_once(stress_run *run)
     if (file_count > 0 && random_next(&run->random) % 2) {
         for (size_t i = 0; i < count; i++)
             run->paths[i] = files[random_next(&run->random) % file_count];
-        status = flatclip_encode_files(run->session, run->paths, count, run->rows, run->items, &err);
+        status =
+            flatclip_encode_files(run->session, run->paths, count, run->rows, run->items, &err);
     } else {
-        status = flatclip_encode_pixels_u8(run->session, run->pixels, count, run->rows, run->items, &err);
+        status = flatclip_encode_pixels_u8(run->session, run->pixels, count, run->rows, run->items,
+                                           &err);
     }
     if (status != FLATCLIP_OK && status != FLATCLIP_ERR_ITEMS) {
         printf("FAIL: %s\n", err.message);
@@ -158,8 +164,8 @@ static int is_flat(long iteration, const measurement *now, const measurement *li
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (checks[i].now > checks[i].limit) {
-            printf("FAIL: iteration %ld: %s grew from %zu to %zu (by %zu)\n", iteration, checks[i].name,
-                   checks[i].limit, checks[i].now, checks[i].now - checks[i].limit);
+            printf("FAIL: iteration %ld: %s grew from %zu to %zu (by %zu)\n", iteration,
+                   checks[i].name, checks[i].limit, checks[i].now, checks[i].now - checks[i].limit);
             return 0;
         }
     return 1;

@@ -182,7 +182,8 @@ static inline uint64_t next_random(uint64_t *state)
     return *state * 2685821657736338717u;
 }
 
-/* Random uint8 pixels, with slow waves under the noise so that pictures differ; the caller frees. */
+/* Random uint8 pixels, with slow waves under the noise so that pictures differ; the caller frees.
+ */
 static inline uint8_t *random_pixels(size_t bytes, uint64_t seed)
 {
     uint64_t state = seed * 2 + 1;

@@ -8,8 +8,8 @@
 
 static const double TOLERANCE = 1e-6;
 
-/* Compares got [rows, columns] with a golden tensor; the tolerance is relative to each row's length,
- * which is 1 for "unit". */
+/* Compares got [rows, columns] with a golden tensor; the tolerance is relative to each row's
+ * length, which is 1 for "unit". */
 static void compare(const char *what, const char *file, const char *tensor, const float *got,
                     size_t count)
 {
@@ -121,7 +121,8 @@ static void float_pixels_equal_float64(void **state)
         for (size_t c = 0; c < 3; c++)
             for (size_t p = 0; p < 224 * 224; p++)
                 pixels[(i * 3 + c) * 224 * 224 + p] =
-                    ((float)bytes[(i * 224 * 224 + p) * 3 + c] / 255.0f - info.mean[c]) / info.std[c];
+                    ((float)bytes[(i * 224 * 224 + p) * 3 + c] / 255.0f - info.mean[c]) /
+                    info.std[c];
     float rows[35 * 64];
     must(flatclip_encode_pixels_f32(session, pixels, 35, rows, NULL, &err), &err);
     compare("float pixels", "image_tiny", "unit", rows, 35);
@@ -191,7 +192,8 @@ static void bad_files_fail_alone(void **state)
     flatclip_model *model = load_model("tiny", NULL);
     flatclip_session *session = open_session(model, 3, 1);
     float rows[4 * 64], alone[64], zeros[64] = { 0 };
-    assert_int_equal(flatclip_encode_files(session, paths, 4, rows, items, &err), FLATCLIP_ERR_ITEMS);
+    assert_int_equal(flatclip_encode_files(session, paths, 4, rows, items, &err),
+                     FLATCLIP_ERR_ITEMS);
     assert_int_equal(items[0].status, FLATCLIP_OK);
     assert_int_equal(items[1].status, FLATCLIP_ERR_IMAGE_CORRUPT);
     assert_int_equal(items[2].status, FLATCLIP_ERR_IO);

@@ -61,9 +61,10 @@ static void public_header_compiles_as_cxx17_without_a_warning(void **state)
     assert_true(compiles(compiler, "c++", "c++17"));
 }
 
-/* -- The tree ------------------------------------------------------------------------------------ */
+/* -- The tree -------------------------------------------------------------------------------------- */
 
-static const char *const folders[] = { "include", "engine", "kernels", "weights_tools", "cli", "bench" };
+static const char *const folders[] = { "include",       "engine", "kernels",
+                                       "weights_tools", "cli",    "bench" };
 
 enum { MAX_FILES = 1024 };
 static char *files[MAX_FILES]; /* paths of all C and CUDA sources and headers below folders */
@@ -85,8 +86,10 @@ static int collect(const char *path, const struct stat *info, int kind, struct F
 {
     (void)info;
     (void)position;
-    if (kind == FTW_F && (ends_with(path, ".c") || ends_with(path, ".h") || ends_with(path, ".cu") ||
-                          ends_with(path, ".cuh")) && file_count < MAX_FILES)
+    if (kind == FTW_F &&
+        (ends_with(path, ".c") || ends_with(path, ".h") || ends_with(path, ".cu") ||
+         ends_with(path, ".cuh")) &&
+        file_count < MAX_FILES)
         files[file_count++] = strdup(path);
     return 0;
 }

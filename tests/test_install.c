@@ -60,7 +60,8 @@ static int is_instrumented(void)
     return folder && strcmp(folder, "build") != 0;
 }
 
-/* The release configuration, with the compiler and flags that this build used: nothing recompiles. */
+/* The release configuration, with the compiler and flags that this build used: nothing is
+ * compiled again. */
 static int install_into_a_folder(void **state)
 {
     (void)state;
@@ -70,10 +71,11 @@ static int install_into_a_folder(void **state)
     if (!mkdtemp(root))
         return -1;
     char command[512];
-    snprintf(command, sizeof command,
-             "make -s --no-print-directory install DESTDIR=\"$PWD/%s\" PREFIX=/opt/flat > %s/log 2>&1 "
-             "|| { cat %s/log; exit 1; }",
-             root, root, root);
+    snprintf(
+        command, sizeof command,
+        "make -s --no-print-directory install DESTDIR=\"$PWD/%s\" PREFIX=/opt/flat > %s/log 2>&1 "
+        "|| { cat %s/log; exit 1; }",
+        root, root, root);
     if (system(command) != 0)
         return -1;
     snprintf(command, sizeof command, "%s/example.c", root);
@@ -100,8 +102,8 @@ static void installs_every_file_and_nothing_of_the_build_folder(void **state)
     if (is_instrumented())
         skip();
     static const char *const files[] = {
-        "bin/flatclip", "include/flatclip.h", "lib/libflatclip.a", "lib/libflatclip.so",
-        "lib/libflatclip.so.0", "lib/pkgconfig/flatclip.pc",
+        "bin/flatclip",       "include/flatclip.h",   "lib/libflatclip.a",
+        "lib/libflatclip.so", "lib/libflatclip.so.0", "lib/pkgconfig/flatclip.pc",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         run("test -s %s/opt/flat/%s", root, files[i]);
@@ -116,7 +118,8 @@ static void example_runs_against_the_static_library(void **state)
     (void)state;
     if (is_instrumented())
         skip();
-    run("cd %s && %s -std=c11 -Wall -Werror example.c -Iopt/flat/include opt/flat/lib/libflatclip.a "
+    run("cd %s && %s -std=c11 -Wall -Werror example.c -Iopt/flat/include "
+        "opt/flat/lib/libflatclip.a "
         "-ljpeg -lpng -lz -ljansson -lm -pthread -o static",
         root, compiler());
     run("%s/static build/models/tiny.safetensors tests/data/images/good/cat_420.jpg", root);
@@ -147,17 +150,24 @@ static void pkg_config_finds_both(void **state)
     }
     char pkg[256];
     snprintf(pkg, sizeof pkg,
-             "PKG_CONFIG_PATH=opt/flat/lib/pkgconfig pkg-config --define-variable=prefix=\"$PWD/opt/flat\"");
-    run("cd %s && %s --exact-version=$(sed -n 's/^Version: //p' opt/flat/lib/pkgconfig/flatclip.pc) "
-        "flatclip", root, pkg);
-    run("cd %s && %s example.c $(%s --cflags --libs flatclip) -o pkg-shared", root, compiler(), pkg);
+             "PKG_CONFIG_PATH=opt/flat/lib/pkgconfig pkg-config "
+             "--define-variable=prefix=\"$PWD/opt/flat\"");
+    run("cd %s && %s --exact-version=$(sed -n 's/^Version: //p' "
+        "opt/flat/lib/pkgconfig/flatclip.pc) "
+        "flatclip",
+        root, pkg);
+    run("cd %s && %s example.c $(%s --cflags --libs flatclip) -o pkg-shared", root, compiler(),
+        pkg);
     run("cd %s && %s example.c $(%s --cflags flatclip) -Lopt/flat/lib -l:libflatclip.a "
         "$(%s --static --libs flatclip | sed 's/-lflatclip//') -o pkg-static",
         root, compiler(), pkg, pkg);
-    run("cd %s && LD_LIBRARY_PATH=opt/flat/lib ./pkg-shared \"$OLDPWD/build/models/tiny.safetensors\" "
-        "\"$OLDPWD/tests/data/images/good/cat_420.jpg\"", root);
+    run("cd %s && LD_LIBRARY_PATH=opt/flat/lib ./pkg-shared "
+        "\"$OLDPWD/build/models/tiny.safetensors\" "
+        "\"$OLDPWD/tests/data/images/good/cat_420.jpg\"",
+        root);
     run("cd %s && ./pkg-static \"$OLDPWD/build/models/tiny.safetensors\" "
-        "\"$OLDPWD/tests/data/images/good/cat_420.jpg\"", root);
+        "\"$OLDPWD/tests/data/images/good/cat_420.jpg\"",
+        root);
 }
 
 static void uninstall_leaves_no_file(void **state)
@@ -165,7 +175,8 @@ static void uninstall_leaves_no_file(void **state)
     (void)state;
     if (is_instrumented())
         skip();
-    run("make -s --no-print-directory uninstall DESTDIR=\"$PWD/%s\" PREFIX=/opt/flat > /dev/null", root);
+    run("make -s --no-print-directory uninstall DESTDIR=\"$PWD/%s\" PREFIX=/opt/flat > /dev/null",
+        root);
     run("test -z \"$(find %s/opt ! -type d)\"", root);
 }
 

@@ -96,7 +96,8 @@ static void regions_lie_side_by_side_and_fill_the_totals(void **state)
     assert_true(session_bytes <= memory.activations + memory.workspace);
     /* What is in no region is padding: less than one alignment unit a region. */
     assert_true(memory.weights + memory.activations + memory.workspace - weights_bytes -
-                    session_bytes < (size_t)list.count * 256);
+                    session_bytes <
+                (size_t)list.count * 256);
 }
 
 static void plan_grows_with_max_batch_and_nothing_else_changes_it(void **state)

@@ -19,14 +19,16 @@ static int each_symbol(const char *nm_options, const char *library, symbol_fn *s
     const char *folder = getenv("BIN");
     char command[512], line[1024];
     int count = 0;
-    snprintf(command, sizeof command, "nm %s %s/%s", nm_options, folder ? folder : "build", library);
+    snprintf(command, sizeof command, "nm %s %s/%s", nm_options, folder ? folder : "build",
+             library);
     FILE *nm = popen(command, "r");
     assert_non_null(nm);
     while (fgets(line, sizeof line, nm)) {
         char object[512] = "", name[512], kind;
         /* POSIX format with the file's name: "archive[object]: name kind value size" */
         const char *rest = strchr(line, ' ');
-        if (rest && sscanf(line, "%511[^ ]", object) == 1 && sscanf(rest, " %511s %c", name, &kind) == 2) {
+        if (rest && sscanf(line, "%511[^ ]", object) == 1 &&
+            sscanf(rest, " %511s %c", name, &kind) == 2) {
             see(kind, name, object, problems);
             count++;
         }
@@ -38,7 +40,8 @@ static int each_symbol(const char *nm_options, const char *library, symbol_fn *s
 static int is_instrumented(void)
 {
     const char *folder = getenv("BIN");
-    return folder && (strstr(folder, "sanitize") || strstr(folder, "tsan") || strstr(folder, "fuzz"));
+    return folder &&
+           (strstr(folder, "sanitize") || strstr(folder, "tsan") || strstr(folder, "fuzz"));
 }
 
 static int starts_with(const char *name, const char *prefix)
@@ -84,7 +87,8 @@ static void archive_defines_only_flatclip_and_fc_names(void **state)
     int problems = 0;
     if (is_instrumented())
         skip();
-    const int count = each_symbol("-P -A -g --defined-only", "libflatclip.a", see_global, &problems);
+    const int count =
+        each_symbol("-P -A -g --defined-only", "libflatclip.a", see_global, &problems);
     assert_true(count > 30);
     assert_int_equal(problems, 0);
 }
@@ -92,11 +96,12 @@ static void archive_defines_only_flatclip_and_fc_names(void **state)
 static void see_undefined(char kind, const char *name, const char *object, int *problems)
 {
     static const char *const banned[] = {
-        "printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "fputc", "perror",
-        "__printf_chk", "__fprintf_chk", "__vfprintf_chk", "stdout", "stderr", "write", "syslog",
-        "exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "signal", "sigaction",
-        "setlocale", "srand", "rand", "strtok", "setenv", "putenv", "chdir", "umask", "system", "popen",
-        "fork",
+        "printf",    "fprintf",    "vprintf", "vfprintf",      "puts",          "fputs",
+        "putchar",   "fputc",      "perror",  "__printf_chk",  "__fprintf_chk", "__vfprintf_chk",
+        "stdout",    "stderr",     "write",   "syslog",        "exit",          "_exit",
+        "_Exit",     "quick_exit", "abort",   "__assert_fail", "signal",        "sigaction",
+        "setlocale", "srand",      "rand",    "strtok",        "setenv",        "putenv",
+        "chdir",     "umask",      "system",  "popen",         "fork",
     };
     (void)kind;
     for (size_t i = 0; i < sizeof banned / sizeof *banned; i++)
@@ -117,8 +122,8 @@ static void library_never_prints_exits_or_changes_the_process(void **state)
 
 static void see_data(char kind, const char *name, const char *object, int *problems)
 {
-    /* .data.rel.ro and .data.rel.ro.local are constant after loading, but nm calls them d: tables of
-     * pointers to constants. The size of the real sections is checked by the next test. */
+    /* .data.rel.ro and .data.rel.ro.local are constant after loading, but nm calls them d: tables
+     * of pointers to constants. The size of the real sections is checked by the next test. */
     if (kind == 'B' || kind == 'b' || kind == 'C')
         report("writable data", name, object, problems);
 }
@@ -171,6 +176,7 @@ int main(void)
         cmocka_unit_test(archive_has_no_writable_sections),
     };
     if (is_instrumented())
-        printf("note: instrumented builds carry their tools' symbols; the release build is checked\n");
+        printf(
+            "note: instrumented builds carry their tools' symbols; the release build is checked\n");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

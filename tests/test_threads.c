@@ -9,13 +9,14 @@ enum { WORKERS = 4, COUNT = 6, ROUNDS = 5, PICTURE = 224 * 224 * 3, DIM = 64 };
 
 typedef struct {
     const flatclip_model *model;
-    uint8_t *pixels;              /* [COUNT, 224, 224, 3], this worker's own */
+    uint8_t *pixels; /* [COUNT, 224, 224, 3], this worker's own */
     float expected[COUNT * DIM];
-    int threads;                  /* of its session */
-    int failures;                 /* calls that failed, and rounds with other bits */
+    int threads;  /* of its session */
+    int failures; /* calls that failed, and rounds with other bits */
 } worker;
 
-/* Creates a session, encodes, asks the model, frees; cmocka must not be called off the main thread. */
+/* Creates a session, encodes, asks the model, frees; cmocka must not be called off the main thread.
+ */
 static void *work(void *argument)
 {
     worker *w = argument;
