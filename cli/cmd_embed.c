@@ -72,7 +72,7 @@ typedef struct {
     flatclip_error write_error; /* why writing a result failed, if it did */
 } embedding_run;
 
-static flatclip_status open_engine(embedding_run *run, flatclip_error *err)
+static flatclip_status load_model(embedding_run *run, flatclip_error *err)
 {
     const fc_embed_options *options = run->options;
     flatclip_model_options engine = options->engine;
@@ -82,7 +82,19 @@ static flatclip_status open_engine(embedding_run *run, flatclip_error *err)
     FC_TRY(fc_model_path(options->model, &run->model_path, err));
     FC_TRY(flatclip_model_load(run->model_path, &engine, &run->model, err));
     flatclip_model_describe(run->model, &run->info);
-    return flatclip_session_create(run->model, &options->session, &run->session, err);
+    return FLATCLIP_OK;
+}
+
+/* A session for these inputs: fewer of them than a batch need less memory. */
+static flatclip_status open_session(embedding_run *run, flatclip_error *err)
+{
+    enum { DEFAULT_BATCH = 32 };
+    flatclip_session_options session = run->options->session;
+    const size_t batch = session.max_batch ? (size_t)session.max_batch : DEFAULT_BATCH;
+    const size_t inputs = run->inputs.count;
+
+    session.max_batch = (int)(inputs == 0 ? 1 : inputs < batch ? inputs : batch);
+    return flatclip_session_create(run->model, &session, &run->session, err);
 }
 
 static flatclip_status collect_inputs(embedding_run *run, flatclip_error *err)
@@ -162,12 +174,13 @@ static void take_shard(embedding_run *run)
 
 static flatclip_status run_all(embedding_run *run, flatclip_error *err)
 {
-    FC_TRY(open_engine(run, err));
+    FC_TRY(load_model(run, err));
     /* Before the search and the work, which may take hours. */
     FC_TRY(fc_output_open(run->options->output, run->info.embed_dim, &run->output, err));
     FC_TRY(collect_inputs(run, err));
     take_shard(run);
     report_skipped(run);
+    FC_TRY(open_session(run, err));
     return encode(run, err);
 }
 
