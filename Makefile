@@ -65,7 +65,7 @@ WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread \
               -I. -Iinclude $(CFLAGS_$(CONFIG)) $(CFLAGS)
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
-LIB_LIBS   := -ljpeg -lpng -lz -ljansson -lm -pthread
+LIB_LIBS   := -ljpeg -lpng -lz -lcjson -lm -pthread
 TOOL_LIBS  := -lcrypto
 
 # -- Sources -----------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ $(BUILD)/flags $(BIN)/objects: FORCE
 # Libraries are looked for before the first file is compiled; only some goals may install them.
 DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
         $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
-LIBRARIES := jpeg png z jansson crypto
+LIBRARIES := jpeg png z cjson crypto
 $(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
 	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
@@ -210,7 +210,7 @@ install: $(LIBS) $(BIN)/flatclip
 	ln -sf $(SONAME) '$(LIBDIR)/libflatclip.so'
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: flatclip' 'Description: CLIP image embeddings in C, memory fixed beforehand' \
-	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib jansson' \
+	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib libcjson' \
 	    'Libs: -L$${libdir} -lflatclip' \
 	    'Libs.private: -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
 

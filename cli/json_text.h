@@ -6,14 +6,9 @@
 #ifndef FC_JSON_TEXT_H
 #define FC_JSON_TEXT_H
 
-#include <stddef.h>
 #include <stdio.h>
 
 /* Writes text as a JSON string, quotes included. Failures stick to file, as stdio's do. */
 void fc_json_text(FILE *file, const char *text);
-
-/* Length of the valid UTF-8 sequence that begins text, 1 to 4 bytes; 0 if there is none. Text ends
- * with a NUL, which is never part of a sequence. Surrogates and overlong forms are not valid. */
-size_t fc_utf8_length(const char *text);
 
 #endif

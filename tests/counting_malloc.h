@@ -1,12 +1,12 @@
 /* malloc and its family (and mmap), defined by the program itself in front of the C library, so
- * that every call from our code, libjpeg, libpng and jansson is seen, counted, and can be made to
+ * that every call from our code, libjpeg, libpng and cJSON is seen, counted, and can be made to
  * fail. For one source file a program. Not under sanitizers, which do the same: CAN_INTERPOSE says.
  */
 #ifndef FC_TEST_COUNTING_MALLOC_H
 #define FC_TEST_COUNTING_MALLOC_H
 
-#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -44,24 +44,16 @@ void __libc_free(void *block);
 static atomic_long calls; /* of any function of the family, freeing included */
 static atomic_long live_blocks;
 static atomic_long live_bytes;
-static atomic_long until_failure =
-    -1; /* this many allocations succeed, then one fails; -1: none does */
+enum { NEVER = INT_MAX };                 /* more allocations than a test makes */
+static atomic_long until_failure = NEVER; /* this many allocations succeed, then one fails */
+static atomic_int failure_lasts;          /* whether all that follow fail too */
 
-/* jansson 2.14 asserts where a few bytes for a string cannot be had (lex_scan_string), and takes no
- * allocator of ours without global state. So its own allocations are counted but never failed. */
-static int is_in_jansson(const void *caller)
-{
-    Dl_info info;
-    return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libjansson");
-}
-
-/* Whether this allocation is the one that has to fail. */
-static int must_fail(const void *caller)
+/* Whether this allocation is one that has to fail. */
+static int must_fail(void)
 {
     atomic_fetch_add(&calls, 1);
-    if (atomic_load(&until_failure) < 0 || is_in_jansson(caller))
-        return 0;
-    const int fails = atomic_fetch_sub(&until_failure, 1) == 0;
+    const long left = atomic_fetch_sub(&until_failure, 1);
+    const int fails = left == 0 || (left < 0 && atomic_load(&failure_lasts));
     if (fails)
         errno = ENOMEM;
     return fails;
@@ -90,17 +82,17 @@ static void count_out(void *block)
 
 void *malloc(size_t bytes)
 {
-    return must_fail(__builtin_return_address(0)) ? NULL : count_in(__libc_malloc(bytes));
+    return must_fail() ? NULL : count_in(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return must_fail(__builtin_return_address(0)) ? NULL : count_in(__libc_calloc(count, bytes));
+    return must_fail() ? NULL : count_in(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *block, size_t bytes)
 {
-    if (must_fail(__builtin_return_address(0)))
+    if (must_fail())
         return NULL;
     count_out(block);
     void *moved = __libc_realloc(block, bytes);
@@ -110,8 +102,7 @@ void *realloc(void *block, size_t bytes)
 
 void *memalign(size_t alignment, size_t bytes)
 {
-    return must_fail(__builtin_return_address(0)) ? NULL
-                                                  : count_in(__libc_memalign(alignment, bytes));
+    return must_fail() ? NULL : count_in(__libc_memalign(alignment, bytes));
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
@@ -137,7 +128,7 @@ void free(void *block)
 
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-    if (must_fail(__builtin_return_address(0)))
+    if (must_fail())
         return MAP_FAILED;
     void *block = (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
     if (block != MAP_FAILED) {

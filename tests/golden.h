@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 /* A whole file in memory; free(data) is the caller's. Fails the test if it cannot be read. */
 typedef struct {
@@ -38,7 +38,7 @@ static inline golden_bytes golden_read(const char *path)
 
 typedef struct {
     golden_bytes file;
-    json_t *header;              /* name -> {dtype, shape, data_offsets} */
+    cJSON *header;               /* name -> {dtype, shape, data_offsets} */
     const unsigned char *tensors;
 } golden;
 
@@ -48,7 +48,7 @@ static inline golden golden_open(const char *path)
     uint64_t header_bytes = 0;
     for (int i = 7; i >= 0; i--)
         header_bytes = header_bytes << 8 | g.file.data[i];
-    g.header = json_loadb((const char *)g.file.data + 8, (size_t)header_bytes, 0, NULL);
+    g.header = cJSON_ParseWithLength((const char *)g.file.data + 8, (size_t)header_bytes);
     assert_non_null(g.header);
     g.tensors = g.file.data + 8 + header_bytes;
     return g;
@@ -56,7 +56,7 @@ static inline golden golden_open(const char *path)
 
 static inline void golden_close(golden *g)
 {
-    json_decref(g->header);
+    cJSON_Delete(g->header);
     free(g->file.data);
 }
 
@@ -65,13 +65,14 @@ static inline void golden_close(golden *g)
 static inline const void *golden_tensor(const golden *g, const char *name, const char *dtype,
                                         size_t *bytes)
 {
-    const json_t *entry = json_object_get(g->header, name);
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(g->header, name);
     if (!entry)
         return NULL;
-    assert_string_equal(json_string_value(json_object_get(entry, "dtype")), dtype);
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    const size_t begin = (size_t)json_integer_value(json_array_get(offsets, 0));
-    const size_t end = (size_t)json_integer_value(json_array_get(offsets, 1));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "dtype")),
+                        dtype);
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
+    const size_t begin = (size_t)cJSON_GetNumberValue(cJSON_GetArrayItem(offsets, 0));
+    const size_t end = (size_t)cJSON_GetNumberValue(cJSON_GetArrayItem(offsets, 1));
     if (bytes)
         *bytes = end - begin;
     return g->tensors + begin;

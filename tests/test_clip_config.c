@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <jansson.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clip_config.h"
+#include "tests/header_entry.h"
 
 /* A small model with a text tower, all of whose dimensions differ. */
 static fc_clip_config small_config(void)
@@ -32,50 +33,47 @@ static fc_clip_config small_config(void)
 
 static void put(void *object, const char *key, const char *value)
 {
-    json_object_set_new(object, key, json_string(value));
+    cJSON_AddStringToObject(object, key, value);
 }
 
 /* The header of a model file, as a tree that a test can spoil. */
-static json_t *build_header(const fc_clip_config *config, const char *dtype, int bytes)
+static cJSON *build_header(const fc_clip_config *config, const char *dtype, int bytes)
 {
-    json_t *root = json_object(), *metadata = json_object();
-    json_int_t offset = 0;
-    fc_clip_config_write(config, put, metadata);
-    json_object_set_new(root, "__metadata__", metadata);
+    cJSON *root = cJSON_CreateObject();
+    uint64_t offset = 0;
+    fc_clip_config_write(config, put, cJSON_AddObjectToObject(root, "__metadata__"));
     for (int i = 0; i < fc_clip_tensor_count(config); i++) {
         fc_tensor_spec spec;
         fc_clip_tensor_spec(config, i, &spec);
-        json_t *shape = json_array();
-        for (int d = 0; d < spec.rank; d++)
-            json_array_append_new(shape, json_integer((json_int_t)spec.dim[d]));
-        const json_int_t end = offset + (json_int_t)spec.count * bytes;
-        json_object_set_new(root, spec.name, json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype,
-                                                       "shape", shape, "data_offsets", offset,
-                                                       end));
-        offset = end;
+        offset = add_header_entry(root, spec.name, dtype, spec.dim, spec.rank, offset,
+                                  spec.count * (uint64_t)bytes);
     }
     return root;
 }
 
-/* The tree as an open file; the tree is freed. The file's size is what the last tensor needs. */
-static fc_safetensors *parse_header(json_t *root)
+static cJSON *member(cJSON *object, const char *key)
 {
-    json_int_t data_bytes = 0;
-    const char *key;
-    json_t *entry;
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+/* The tree as an open file; the tree is freed. The file's size is what the last tensor needs. */
+static fc_safetensors *parse_header(cJSON *root)
+{
+    double data_bytes = 0;
+    cJSON *entry;
     fc_safetensors *file;
     flatclip_error err;
-    json_object_foreach(root, key, entry) {
-        const json_int_t end = json_integer_value(
-            json_array_get(json_object_get(entry, "data_offsets"), 1));
-        data_bytes = end > data_bytes ? end : data_bytes;
+    cJSON_ArrayForEach(entry, root) {
+        const cJSON *end = cJSON_GetArrayItem(member(entry, "data_offsets"), 1);
+        if (end && end->valuedouble > data_bytes)
+            data_bytes = end->valuedouble;
     }
-    char *text = json_dumps(root, 0);
+    char *text = cJSON_Print(root);
     if (fc_safetensors_parse("m.safetensors", text, strlen(text),
                              8 + strlen(text) + (uint64_t)data_bytes, &file, &err))
         fail_msg("%s", err.message);
     free(text);
-    json_decref(root);
+    cJSON_Delete(root);
     return file;
 }
 
@@ -135,11 +133,10 @@ static void the_locale_of_the_program_changes_nothing(void **state)
         i++;
     if (i == 6)
         skip(); /* none is installed here */
-    json_t *header = build_header(&config, "F32", 4);
-    const char *mean = json_string_value(
-        json_object_get(json_object_get(header, "__metadata__"), "mean"));
+    cJSON *header = build_header(&config, "F32", 4);
+    const char *mean = cJSON_GetStringValue(member(member(header, "__metadata__"), "mean"));
     assert_null(strchr(mean, ','));
-    json_decref(header);
+    cJSON_Delete(header);
     assert_round_trip(&config);
     assert_string_equal(localeconv()->decimal_point, ","); /* and it is left as it was */
     setlocale(LC_NUMERIC, "C");
@@ -149,14 +146,13 @@ static void the_locale_of_the_program_changes_nothing(void **state)
 static void expect_refusal(const char *key, const char *value, const char *says)
 {
     const fc_clip_config config = small_config();
-    json_t *header = build_header(&config, "F32", 4);
-    json_t *metadata = json_object_get(header, "__metadata__");
+    cJSON *header = build_header(&config, "F32", 4);
+    cJSON *metadata = member(header, "__metadata__");
     fc_clip_config read;
     flatclip_error err;
+    cJSON_DeleteItemFromObjectCaseSensitive(metadata, key);
     if (value)
-        json_object_set_new(metadata, key, json_string(value));
-    else
-        json_object_del(metadata, key);
+        cJSON_AddStringToObject(metadata, key, value);
     fc_safetensors *file = parse_header(header);
     if (fc_clip_config_read(file, &read, &err) != FLATCLIP_ERR_FORMAT)
         fail_msg("accepted: %s = %s", key, value ? value : "(missing)");
@@ -266,7 +262,7 @@ static void the_list_of_vit_b_32_is_the_published_one(void **state)
     assert_int_equal(spec.count, 1);
 }
 
-static flatclip_status check(json_t *header, flatclip_error *err)
+static flatclip_status check(cJSON *header, flatclip_error *err)
 {
     const fc_clip_config config = small_config();
     fc_safetensors *file = parse_header(header);
@@ -296,11 +292,10 @@ static void every_missing_tensor_is_named(void **state)
     for (int i = 0; i < fc_clip_tensor_count(&config); i++) {
         fc_tensor_spec spec;
         char says[120];
-        json_t *header = build_header(&config, "F32", 4);
+        cJSON *header = build_header(&config, "F32", 4);
         fc_clip_tensor_spec(&config, i, &spec);
-        json_t *entry = json_incref(json_object_get(header, spec.name));
-        json_object_del(header, spec.name);
-        json_object_set_new(header, "other", entry); /* the hole must not be what is found */
+        cJSON *entry = cJSON_DetachItemFromObjectCaseSensitive(header, spec.name);
+        cJSON_AddItemToObject(header, "other", entry); /* the hole must not be what is found */
         assert_int_equal(check(header, &err), FLATCLIP_ERR_FORMAT);
         snprintf(says, sizeof says, "tensor %s is missing", spec.name);
         if (!strstr(err.message, says))
@@ -311,12 +306,11 @@ static void every_missing_tensor_is_named(void **state)
 static void a_wrong_shape_is_named_with_the_right_one(void **state)
 {
     const fc_clip_config config = small_config();
-    json_t *header = build_header(&config, "F32", 4);
+    cJSON *header = build_header(&config, "F32", 4);
     flatclip_error err;
     (void)state;
-    json_t *shape = json_object_get(json_object_get(header, "visual.proj"), "shape");
-    json_array_set_new(shape, 0, json_integer(40));
-    json_array_set_new(shape, 1, json_integer(128));
+    cJSON_ReplaceItemInObjectCaseSensitive(member(header, "visual.proj"), "shape",
+                                           cJSON_CreateIntArray((int[]){ 40, 128 }, 2));
     assert_int_equal(check(header, &err), FLATCLIP_ERR_FORMAT);
     assert_non_null(strstr(err.message, "visual.proj has shape [40, 128], expected [128, 40]"));
 }
@@ -324,12 +318,10 @@ static void a_wrong_shape_is_named_with_the_right_one(void **state)
 static void an_extra_tensor_is_named(void **state)
 {
     const fc_clip_config config = small_config();
-    json_t *header = build_header(&config, "F32", 4);
+    cJSON *header = build_header(&config, "F32", 4);
     flatclip_error err;
     (void)state;
-    json_object_set_new(header, "visual.extra",
-                        json_pack("{s:s, s:[i], s:[i,i]}", "dtype", "F32", "shape", 0,
-                                  "data_offsets", 0, 0));
+    add_header_entry(header, "visual.extra", "F32", (uint64_t[]){ 0 }, 1, 0, 0);
     assert_int_equal(check(header, &err), FLATCLIP_ERR_FORMAT);
     assert_non_null(strstr(err.message, "tensor visual.extra does not belong"));
 }

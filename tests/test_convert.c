@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <jansson.h>
+#include <locale.h>
 
+#include "tests/header_entry.h"
 #include "tests/temp_folder.h"
 #include "weights_tools/convert.h"
 #include "weights_tools/synth.h"
@@ -80,8 +81,8 @@ static const char *rewrite(const temp_folder *folder, const char *source, const 
     static char data[4 << 20];
     fc_safetensors *file;
     flatclip_error err;
-    json_t *root = json_object();
-    json_int_t used = 0;
+    cJSON *root = cJSON_CreateObject();
+    uint64_t used = 0;
     FILE *in = fopen(source, "rb");
     assert_int_equal(fc_safetensors_open(source, &file, &err), FLATCLIP_OK);
     for (size_t i = 0; i < fc_safetensors_count(file); i++) {
@@ -89,24 +90,17 @@ static const char *rewrite(const temp_folder *folder, const char *source, const 
         char new_name[200];
         if (!rename_tensor(tensor->name, new_name))
             continue;
-        json_t *shape = json_array();
-        for (int d = 0; d < tensor->rank; d++)
-            json_array_append_new(shape, json_integer((json_int_t)tensor->dim[d]));
-        const json_int_t end = used + (json_int_t)tensor->bytes;
         fseek(in, (long)tensor->offset, SEEK_SET);
         assert_int_equal(fread(data + used, 1, tensor->bytes, in), tensor->bytes);
-        json_object_set_new(root, new_name, json_pack("{s:s, s:o, s:[I,I]}", "dtype",
-                                                      fc_dtype_name(tensor->dtype), "shape", shape,
-                                                      "data_offsets", used, end));
-        used = end;
+        used = add_header_entry(root, new_name, fc_dtype_name(tensor->dtype), tensor->dim,
+                                tensor->rank, used, tensor->bytes);
     }
     if (extra)
-        json_object_set_new(root, extra, json_pack("{s:s, s:[i], s:[I,I]}", "dtype", "I64",
-                                                   "shape", 0, "data_offsets", used, used));
+        add_header_entry(root, extra, "I64", (uint64_t[]){ 0 }, 1, used, 0);
     fclose(in);
     fc_safetensors_close(file);
 
-    char *header = json_dumps(root, 0);
+    char *header = cJSON_PrintUnformatted(root);
     const uint64_t header_bytes = strlen(header);
     FILE *out = fopen(temp_path(folder, name, path), "wb");
     fwrite(&header_bytes, 8, 1, out);
@@ -114,7 +108,7 @@ static const char *rewrite(const temp_folder *folder, const char *source, const 
     fwrite(data, 1, (size_t)used, out);
     assert_int_equal(fclose(out), 0);
     free(header);
-    json_decref(root);
+    cJSON_Delete(root);
     return path;
 }
 
@@ -298,6 +292,28 @@ static void a_model_file_of_ours_can_change_its_type(void **state)
     assert_string_equal(report.activation, "quickgelu: its metadata says so");
 }
 
+static void a_name_that_json_cannot_hold_is_made_readable(void **state)
+{
+    static const char *const names[][2] = {
+        { "a\xff\"\xc3\xa9.safetensors", "a?\"??.safetensors" },
+        { "a\"\xc3\xa9.safetensors", "a\"\xc3\xa9.safetensors" },
+    };
+    char path[PATH_MAX], out[PATH_MAX];
+    for (size_t i = 0; i < 2; i++) {
+        fc_clip_config config;
+        fc_safetensors *file;
+        flatclip_error err;
+        rewrite(*state, CHECKPOINTS "open_clip_model.safetensors", names[i][0], keep_name, NULL,
+                path);
+        assert_int_equal(fc_convert(path, &QUICK, temp_path(*state, "out", out), NULL, &err),
+                         FLATCLIP_OK);
+        assert_int_equal(fc_safetensors_open(out, &file, &err), FLATCLIP_OK);
+        assert_int_equal(fc_clip_config_read(file, &config, &err), FLATCLIP_OK);
+        assert_string_equal(config.source, names[i][1]);
+        fc_safetensors_close(file);
+    }
+}
+
 /* -- Configuration files --------------------------------------------------------------------- */
 
 /* A checkpoint of that layout under its usual name in the folder, whose path is filled. */
@@ -315,9 +331,9 @@ static void place(const temp_folder *folder, int is_hf, char path[PATH_MAX])
 static void open_clip_configurations_are_obeyed_or_refused(void **state)
 {
     static const char *const refused[][2] = {
-        { "{", "open_clip_config.json: is no valid JSON" },
+        { "{", "open_clip_config.json: no valid JSON" },
         { "[]", "is no JSON object" },
-        { "{\"a\":1,\"a\":2}", "duplicate" },
+        { "{\"a\":1,\"a\":2}", "the key a twice" },
         { "{}", "has no model_cfg" },
         { MODEL("\"width\":128", "", ""), "says vision width 128, but the tensors have 64" },
         { MODEL("\"layers\":2", "", ""), "says vision layers 2" },
@@ -429,6 +445,25 @@ static void a_preprocessor_decides_recipe_mean_and_std(void **state)
     assert_true(report.config.mean[0] == 0.48145466f);
 }
 
+static void the_locale_of_the_program_changes_no_number(void **state)
+{
+    static const char *const with_comma[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "ru_RU.UTF-8",
+                                              "pl_PL.UTF-8", "es_ES.UTF-8", "de_DE" };
+    char path[PATH_MAX];
+    size_t i = 0;
+    while (i < 6 && !setlocale(LC_NUMERIC, with_comma[i]))
+        i++;
+    if (i == 6)
+        skip(); /* none is installed here */
+    place(*state, 1, path);
+    write_text(*state, "config.json", HF("\"layer_norm_eps\":1e-05"));
+    write_text(*state, "preprocessor_config.json",
+               "{\"image_mean\":[0.5,0.25,0.125],\"rescale_factor\":0.00392156862745098}");
+    const fc_convert_report report = convert(*state, path, &TO_F32);
+    setlocale(LC_NUMERIC, "C");
+    assert_true(report.config.mean[0] == 0.5f && report.config.mean[2] == 0.125f);
+}
+
 /* -- Bad sources ----------------------------------------------------------------------------- */
 
 static void models_that_cannot_be_run_are_refused_by_name(void **state)
@@ -505,9 +540,11 @@ int main(void)
         IN_FOLDER(a_prefix_is_stripped_and_what_holds_no_weights_is_left_out),
         IN_FOLDER(a_model_of_images_alone_is_converted),
         IN_FOLDER(a_model_file_of_ours_can_change_its_type),
+        IN_FOLDER(a_name_that_json_cannot_hold_is_made_readable),
         IN_FOLDER(open_clip_configurations_are_obeyed_or_refused),
         IN_FOLDER(hugging_face_configurations_are_obeyed_or_refused),
         IN_FOLDER(a_preprocessor_decides_recipe_mean_and_std),
+        IN_FOLDER(the_locale_of_the_program_changes_no_number),
         IN_FOLDER(models_that_cannot_be_run_are_refused_by_name),
         IN_FOLDER(files_of_another_kind_are_refused_by_name),
         IN_FOLDER(the_source_is_never_overwritten),

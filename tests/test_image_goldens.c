@@ -9,9 +9,9 @@ static int compare_all(const char *goldens, const char *folder, fc_preprocess_op
     golden g = golden_open(goldens);
     image_worker w = image_worker_open(options);
     int count = 0;
-    const char *name;
-    json_t *entry;
-    json_object_foreach(g.header, name, entry) {
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, g.header) {
+        const char *name = entry->string;
         char path[200];
         size_t bytes;
         if (strcmp(name, "__metadata__") == 0)
@@ -57,12 +57,13 @@ static void hf_recipe_equals_openai_elsewhere(void **state)
     golden openai = golden_open(DATA "pixels_openai.safetensors");
     golden hf = golden_open(DATA "pixels_hf.safetensors");
     image_worker w = image_worker_open(image_options(FLATCLIP_RECIPE_HF));
-    const char *name;
-    json_t *entry;
-    json_object_foreach(openai.header, name, entry) {
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, openai.header) {
+        const char *name = entry->string;
         char path[200];
         snprintf(path, sizeof path, DATA "images/good/%s", name);
-        if (strcmp(name, "__metadata__") == 0 || json_object_get(hf.header, name))
+        if (strcmp(name, "__metadata__") == 0 ||
+            cJSON_GetObjectItemCaseSensitive(hf.header, name))
             continue;
         assert_int_equal(image_file(&w, path), FLATCLIP_OK);
         expect_pixels(path, w.out, golden_tensor(&openai, name, "U8", NULL));

@@ -120,7 +120,7 @@ static void example_runs_against_the_static_library(void **state)
         skip();
     run("cd %s && %s -std=c11 -Wall -Werror example.c -Iopt/flat/include "
         "opt/flat/lib/libflatclip.a "
-        "-ljpeg -lpng -lz -ljansson -lm -pthread -o static",
+        "-ljpeg -lpng -lz -lcjson -lm -pthread -o static",
         root, compiler());
     run("%s/static build/models/tiny.safetensors tests/data/images/good/cat_420.jpg", root);
 }

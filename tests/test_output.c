@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "cli/json_text.h"
+#include "engine/base/utf8.h"
 #include "cli/npy.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
@@ -149,7 +150,7 @@ static void every_name_survives_the_round_trip(void **state)
         fc_json_text(file, name);
         fclose(file);
         for (const char *c = json; *c;) { /* valid UTF-8 throughout */
-            const size_t length = fc_utf8_length(c);
+            const size_t length = fc_utf8_bytes(c, strlen(c));
             assert_true(length > 0);
             c += length;
         }

@@ -11,6 +11,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <fcntl.h>
 
 #include "tests/temp_folder.h"
 #include "weights_tools/model_writer.h"
@@ -181,7 +183,7 @@ static void a_folder_that_cannot_be_written_is_named(void **state)
                      FLATCLIP_ERR_IO);
     assert_non_null(strstr(err.message, path));
     assert_non_null(strstr(err.message, "No such file"));
-    /* A target that no file can replace: the failure comes with the very last step. */
+    /* A target that no file can replace. */
     assert_int_equal(mkdir(temp_path(*state, "folder", path), 0700), 0);
     assert_int_equal(fc_synth_write("micro", 1, FC_F32, path, &err), FLATCLIP_ERR_IO);
     assert_non_null(strstr(err.message, path));
@@ -242,6 +244,39 @@ static fc_model_writer *open_writer(const char *path, fc_dtype dtype)
     return writer;
 }
 
+static void a_device_is_not_replaced_by_a_file(void **state)
+{
+    (void)state;
+    flatclip_error err;
+    struct stat info;
+    assert_int_equal(fc_synth_write("micro", 1, FC_F32, "/dev/null", &err), FLATCLIP_ERR_IO);
+    assert_non_null(strstr(err.message, "/dev/null"));
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+}
+
+/* Where the system has files without names; elsewhere a named one would be left. */
+static void a_killed_writer_leaves_nothing(void **state)
+{
+    char path[PATH_MAX];
+    temp_path(*state, "killed.safetensors", path);
+    const int probe = open(((temp_folder *)*state)->path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (probe < 0)
+        skip();
+    close(probe);
+
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(fc_synth_write("vitb32", 1, FC_F32, path, NULL) != FLATCLIP_OK);
+    usleep(100000); /* far less than 600 MB take */
+    kill(child, SIGKILL);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(count_temp_files(*state), 0);
+}
+
 static void values_that_a_file_cannot_hold_are_refused_by_name(void **state)
 {
     char path[PATH_MAX];
@@ -293,6 +328,8 @@ int main(void)
         IN_FOLDER(a_folder_that_cannot_be_written_is_named),
         IN_FOLDER(a_disk_that_is_full_leaves_the_old_file_alone),
         IN_FOLDER(a_new_file_has_the_permissions_of_any_other),
+        cmocka_unit_test(a_device_is_not_replaced_by_a_file),
+        IN_FOLDER(a_killed_writer_leaves_nothing),
         IN_FOLDER(values_that_a_file_cannot_hold_are_refused_by_name),
         IN_FOLDER(too_many_or_too_few_values_make_no_file),
     };

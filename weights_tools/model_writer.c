@@ -8,16 +8,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <libgen.h>
 #include <math.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/half.h"
+#include "engine/base/json.h"
+#include "engine/base/utf8.h"
 
 enum {
     BLOCK_VALUES = 16 << 10,     /* floats that are converted, hashed and written at a time */
@@ -28,7 +30,8 @@ enum {
 static const double LARGEST_HALF = 65520; /* from here on a value rounds to infinity */
 
 struct fc_model_writer {
-    char *path, *temporary;
+    char *path;
+    char *temporary;             /* name of the unfinished file, or NULL while it has none */
     int file;
     fc_clip_config config;
     fc_dtype *dtypes;            /* [tensor_count] */
@@ -64,46 +67,67 @@ static flatclip_status write_fully(fc_model_writer *writer, const void *data, si
 
 /* -- The header ------------------------------------------------------------------------------ */
 
-static void put_metadata(void *object, const char *key, const char *value)
+/* The header's tree; failed is set once there is no memory for a part of it. */
+typedef struct {
+    cJSON *root, *metadata;
+    int failed;
+} header_tree;
+
+static void put_metadata(void *user, const char *key, const char *value)
 {
-    /* jansson refuses what is not UTF-8, which a file name in source may well be. */
+    header_tree *tree = user;
+    char plain[sizeof((fc_clip_config *)0)->source];
     if (!strcmp(key, "weights_sha256"))
         value = "0000000000000000000000000000000000000000000000000000000000000000";
-    if (json_object_set_new(object, key, json_string(value)) == 0)
-        return;
-    char plain[sizeof((fc_clip_config *)0)->source];
-    snprintf(plain, sizeof plain, "%s", value);
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    json_object_set_new(object, key, json_string(plain));
+    const char *c = value;
+    for (size_t bytes; *c && (bytes = fc_utf8_bytes(c, strlen(c))); c += bytes)
+        ;
+    if (*c) { /* JSON is UTF-8, but a file name in source may be anything */
+        snprintf(plain, sizeof plain, "%s", value);
+        for (char *p = plain; *p; p++)
+            if ((unsigned char)*p >= 0x80)
+                *p = '?';
+        value = plain;
+    }
+    tree->failed |= !cJSON_AddStringToObject(tree->metadata, key, value);
 }
 
-/* The header's tree; NULL without memory. */
-static json_t *build_header(const fc_model_writer *writer)
+static int add_number(cJSON *array, uint64_t number)
 {
-    json_t *root = json_object(), *metadata = json_object();
+    cJSON *item = cJSON_CreateNumber((double)number);
+    if (cJSON_AddItemToArray(array, item))
+        return 1;
+    cJSON_Delete(item);
+    return 0;
+}
+
+/* Adds the entry of one tensor whose data begins at *offset, and moves *offset behind it. Returns
+ * 0 without memory. */
+static int add_tensor(cJSON *root, const fc_tensor_spec *spec, fc_dtype dtype, uint64_t *offset)
+{
+    cJSON *entry = cJSON_AddObjectToObject(root, spec->name);
+    int done = cJSON_AddStringToObject(entry, "dtype", fc_dtype_name(dtype)) != NULL;
+    cJSON *shape = cJSON_AddArrayToObject(entry, "shape");
+    for (int d = 0; d < spec->rank; d++)
+        done &= add_number(shape, spec->dim[d]);
+    cJSON *offsets = cJSON_AddArrayToObject(entry, "data_offsets");
+    done &= add_number(offsets, *offset);
+    *offset += spec->count * fc_dtype_bytes(dtype);
+    return done & add_number(offsets, *offset);
+}
+
+static void build_header(const fc_model_writer *writer, header_tree *tree)
+{
     uint64_t offset = 0;
-    fc_clip_config_write(&writer->config, put_metadata, metadata);
-    int failed = json_object_set_new(root, "__metadata__", metadata);
-    for (int i = 0; i < writer->tensor_count && !failed; i++) {
+    tree->root = cJSON_CreateObject();
+    tree->metadata = cJSON_AddObjectToObject(tree->root, "__metadata__");
+    tree->failed = !tree->metadata;
+    fc_clip_config_write(&writer->config, put_metadata, tree);
+    for (int i = 0; i < writer->tensor_count; i++) {
         fc_tensor_spec spec;
         fc_clip_tensor_spec(&writer->config, i, &spec);
-        const uint64_t end = offset + spec.count * fc_dtype_bytes(writer->dtypes[i]);
-        json_t *shape = json_array();
-        for (int d = 0; d < spec.rank; d++)
-            failed |= json_array_append_new(shape, json_integer((json_int_t)spec.dim[d]));
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype",
-                                  fc_dtype_name(writer->dtypes[i]), "shape", shape,
-                                  "data_offsets", (json_int_t)offset, (json_int_t)end);
-        failed |= json_object_set_new(root, spec.name, entry);
-        offset = end;
+        tree->failed |= !add_tensor(tree->root, &spec, writer->dtypes[i], &offset);
     }
-    if (failed) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
 }
 
 static flatclip_status write_header_text(fc_model_writer *writer, const char *text,
@@ -129,21 +153,24 @@ static flatclip_status write_header_text(fc_model_writer *writer, const char *te
 
 static flatclip_status write_header(fc_model_writer *writer, flatclip_error *err)
 {
-    json_t *root = build_header(writer);
-    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
+    header_tree tree;
+    build_header(writer, &tree);
+    char *text = tree.failed ? NULL : cJSON_PrintUnformatted(tree.root);
+    cJSON_Delete(tree.root);
     const flatclip_status status =
         text ? write_header_text(writer, text, err)
              : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s",
                        writer->path);
-    free(text);
+    cJSON_free(text);
     return status;
 }
 
 /* -- Opening --------------------------------------------------------------------------------- */
 
-/* A file of its own, with the permissions that the process gives to any new file. */
-static flatclip_status create_temporary(fc_model_writer *writer, flatclip_error *err)
+/* Calls make(writer) with one temporary name beside the final one after the other, until it succeeds
+ * or fails for another reason than that the name is taken. */
+static flatclip_status with_temporary_name(fc_model_writer *writer, int (*make)(fc_model_writer *),
+                                           flatclip_error *err)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
         free(writer->temporary);
@@ -151,13 +178,62 @@ static flatclip_status create_temporary(fc_model_writer *writer, flatclip_error 
             writer->temporary = NULL;
             return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", writer->path);
         }
-        writer->file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (writer->file >= 0)
+        if (make(writer))
             return FLATCLIP_OK;
         if (errno != EEXIST)
             break;
     }
-    return fail_io(writer, err);
+    const flatclip_status status = fail_io(writer, err);
+    free(writer->temporary); /* somebody else's, or nobody's */
+    writer->temporary = NULL;
+    return status;
+}
+
+static int create_named(fc_model_writer *writer)
+{
+    writer->file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return writer->file >= 0;
+}
+
+/* A file without a name in the folder of path vanishes by itself however the program ends. Returns
+ * -1 where the file system, or the lack of /proc, does not allow it. */
+static int open_nameless(const char *path)
+{
+#ifdef O_TMPFILE
+    char *copy = access("/proc/self/fd", X_OK) == 0 ? strdup(path) : NULL;
+    const int file = copy ? open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
+    free(copy);
+    return file;
+#else
+    (void)path;
+    return -1;
+#endif
+}
+
+static int link_nameless(fc_model_writer *writer)
+{
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", writer->file);
+    return linkat(AT_FDCWD, self, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Renaming would put a plain file in the place of a device. */
+static flatclip_status check_place(const fc_model_writer *writer, flatclip_error *err)
+{
+    struct stat info;
+    if (stat(writer->path, &info) != 0 || S_ISREG(info.st_mode))
+        return FLATCLIP_OK;
+    return fc_fail(err, FLATCLIP_ERR_IO, "cannot write %.200s: it is %s; choose another name",
+                   writer->path, S_ISDIR(info.st_mode) ? "a folder" : "no plain file");
+}
+
+static flatclip_status open_file(fc_model_writer *writer, flatclip_error *err)
+{
+    FC_TRY(check_place(writer, err));
+    writer->file = open_nameless(writer->path);
+    if (writer->file >= 0)
+        return FLATCLIP_OK;
+    return with_temporary_name(writer, create_named, err);
 }
 
 static flatclip_status start(fc_model_writer *writer, const char *path, const fc_dtype *dtypes,
@@ -176,7 +252,7 @@ static flatclip_status start(fc_model_writer *writer, const char *path, const fc
             return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
                            "%.200s: models are stored as F32, F16 or BF16, not as %s", path,
                            fc_dtype_name(dtypes[i]));
-    FC_TRY(create_temporary(writer, err));
+    FC_TRY(open_file(writer, err));
     return write_header(writer, err);
 }
 
@@ -300,6 +376,8 @@ static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1]
     FC_TRY(patch_hash(writer, hex, err));
     if (fsync(writer->file))
         return fail_io(writer, err);
+    if (!writer->temporary)
+        FC_TRY(with_temporary_name(writer, link_nameless, err));
     const int closed = close(writer->file);
     writer->file = -1;
     if (closed || rename(writer->temporary, writer->path))

@@ -1,7 +1,8 @@
 /* Writing a model file: the tensors of a configuration, in their order, as a stream of floats.
  *
- * Nothing of the model is held in memory. The file grows under a temporary name in the folder of
- * its final one, and appears under that only when it is whole and on the disk. */
+ * Nothing of the model is held in memory. The file grows in the folder of its final name, without
+ * a name where the system can do that (else a temporary one), and appears only when it is whole and
+ * on the disk. So a program that is killed leaves nothing behind. */
 #ifndef FC_MODEL_WRITER_H
 #define FC_MODEL_WRITER_H
 

@@ -6,12 +6,14 @@
 #include "weights_tools/source_config.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/json.h"
 
 enum { FILE_LIMIT = 1 << 20 }; /* bytes; real ones have a few thousand */
 
@@ -20,7 +22,7 @@ enum { FILE_LIMIT = 1 << 20 }; /* bytes; real ones have a few thousand */
 typedef struct {
     char *path;
     const char *name;           /* without folder */
-    json_t *root;               /* NULL where the file is absent */
+    cJSON *root;                /* NULL where the file is absent */
     flatclip_status status;
     flatclip_error *err;
 } document;
@@ -40,7 +42,6 @@ static void refuse(document *doc, const char *format, ...)
 
 static void parse(document *doc, FILE *file)
 {
-    json_error_t json_error;
     char *text = malloc(FILE_LIMIT);
     if (!text) {
         doc->status = fc_fail(doc->err, FLATCLIP_ERR_MEMORY, "no memory to read %.200s",
@@ -53,9 +54,10 @@ static void parse(document *doc, FILE *file)
                               strerror(errno));
     else if (bytes == FILE_LIMIT)
         refuse(doc, "is over %d bytes, too large for a configuration", FILE_LIMIT - 1);
-    else if (!(doc->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &json_error)))
-        refuse(doc, "is no valid JSON, line %d: %.80s", json_error.line, json_error.text);
-    else if (!json_is_object(doc->root))
+    else
+        doc->status = fc_json_parse(doc->path, text, bytes, FC_JSON_ANY_NUMBERS, &doc->root,
+                                    doc->err);
+    if (doc->root && !cJSON_IsObject(doc->root))
         refuse(doc, "is no JSON object");
     free(text);
 }
@@ -83,84 +85,86 @@ static document open_beside(const char *beside, const char *name, flatclip_error
 
 static flatclip_status close_document(document *doc)
 {
-    json_decref(doc->root);
+    cJSON_Delete(doc->root);
     free(doc->path);
     return doc->status;
 }
 
 /* -- Values ---------------------------------------------------------------------------------- */
 
-/* The positive whole number under key; 0 where it is absent or null. */
-static int get_int(document *doc, const json_t *object, const char *key)
+/* The positive whole number that value is, or 0. */
+static int positive_int(const cJSON *value)
 {
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value))
+    uint64_t number;
+    return fc_json_whole(value, &number) && number <= INT_MAX ? (int)number : 0;
+}
+
+/* The positive whole number under key; 0 where it is absent or null. */
+static int get_int(document *doc, const cJSON *object, const char *key)
+{
+    const cJSON *value = fc_json_get(object, key);
+    if (!value || cJSON_IsNull(value))
         return 0;
-    const json_int_t number = json_integer_value(value);
-    if (json_is_integer(value) && number > 0 && number <= INT_MAX)
-        return (int)number;
-    refuse(doc, "%s is not a positive whole number", key);
-    return 0;
+    const int number = positive_int(value);
+    if (!number)
+        refuse(doc, "%s is not a positive whole number", key);
+    return number;
 }
 
 /* A side under key, given as n, as [n, n] or as an object with equal sides. */
-static int get_side(document *doc, const json_t *object, const char *key)
+static int get_side(document *doc, const cJSON *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    if (json_is_array(value)) {
-        const json_int_t side = json_integer_value(json_array_get(value, 0));
-        if (json_array_size(value) == 2 && side > 0 && side <= INT_MAX &&
-            json_integer_value(json_array_get(value, 1)) == side)
-            return (int)side;
+    const cJSON *value = fc_json_get(object, key);
+    int width, height;
+    if (cJSON_IsArray(value)) {
+        width = positive_int(cJSON_GetArrayItem(value, 0));
+        height = cJSON_GetArraySize(value) == 2 ? positive_int(cJSON_GetArrayItem(value, 1)) : 0;
+    } else if (cJSON_IsObject(value)) {
+        width = get_int(doc, value, "width");
+        height = get_int(doc, value, "height");
+    } else {
+        return get_int(doc, object, key);
+    }
+    if (!width || width != height)
         refuse(doc, "%s is not a square, and only square images are run", key);
-        return 0;
-    }
-    if (json_is_object(value)) {
-        const int width = get_int(doc, value, "width"), height = get_int(doc, value, "height");
-        if (!width || width != height)
-            refuse(doc, "%s is not a square, and only square images are run", key);
-        return width;
-    }
-    return get_int(doc, object, key);
+    return width;
 }
 
 /* The string under key, or what stands for it if it is absent. */
-static const char *get_text(const json_t *object, const char *key, const char *otherwise)
+static const char *get_text(const cJSON *object, const char *key, const char *otherwise)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = cJSON_GetStringValue(fc_json_get(object, key));
     return text ? text : otherwise;
 }
 
-static void get_triple(document *doc, const json_t *object, const char *key, float triple[3])
+static void get_triple(document *doc, const cJSON *object, const char *key, float triple[3])
 {
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value))
+    const cJSON *value = fc_json_get(object, key);
+    if (!value || cJSON_IsNull(value))
         return;
-    if (json_array_size(value) != 3) {
-        refuse(doc, "%s is not a list of three numbers", key);
-        return;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        const json_t *number = json_array_get(value, i);
-        if (!json_is_number(number))
+    for (int i = 0; i < 3; i++) {
+        const cJSON *number = cJSON_GetArrayItem(value, i);
+        if (!cJSON_IsArray(value) || cJSON_GetArraySize(value) != 3 || !cJSON_IsNumber(number)) {
             refuse(doc, "%s is not a list of three numbers", key);
-        triple[i] = (float)json_number_value(number);
+            return;
+        }
+        triple[i] = (float)number->valuedouble;
     }
 }
 
 /* Refuses a key whose presence with any but an empty, false, zero or null value changes the
  * model. */
-static void refuse_if_set(document *doc, const json_t *object, const char *key)
+static void refuse_if_set(document *doc, const cJSON *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value) || json_is_false(value) ||
-        (json_is_number(value) && json_number_value(value) == 0) ||
-        (json_is_object(value) && json_object_size(value) == 0))
+    const cJSON *value = fc_json_get(object, key);
+    if (!value || cJSON_IsNull(value) || cJSON_IsFalse(value) ||
+        (cJSON_IsNumber(value) && cJSON_GetNumberValue(value) == 0) ||
+        (cJSON_IsObject(value) && !value->child))
         return;
     refuse(doc, "asks for %s, which is not supported", key);
 }
 
-static void refuse_unless(document *doc, const json_t *object, const char *key,
+static void refuse_unless(document *doc, const cJSON *object, const char *key,
                           const char *expected)
 {
     const char *text = get_text(object, key, expected);
@@ -168,10 +172,10 @@ static void refuse_unless(document *doc, const json_t *object, const char *key,
         refuse(doc, "has %s %.40s, only %s is supported", key, text, expected);
 }
 
-static void refuse_unless_true(document *doc, const json_t *object, const char *key)
+static void refuse_unless_true(document *doc, const cJSON *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    if (value && !json_is_null(value) && !json_is_true(value))
+    const cJSON *value = fc_json_get(object, key);
+    if (value && !cJSON_IsNull(value) && !cJSON_IsTrue(value))
         refuse(doc, "has %s false, only true is supported", key);
 }
 
@@ -187,7 +191,7 @@ static int check_heads(document *doc, const char *tower, int width, int heads)
 /* -- open_clip ------------------------------------------------------------------------------- */
 
 /* Changes of a block that leave the names and shapes of its tensors as they are, or nearly so. */
-static void refuse_other_blocks(document *doc, const json_t *tower)
+static void refuse_other_blocks(document *doc, const cJSON *tower)
 {
     static const char *const unsupported[] = {
         "ls_init_value", "norm_kwargs", "act_kwargs", "block_type", "qk_norm",
@@ -197,15 +201,15 @@ static void refuse_other_blocks(document *doc, const json_t *tower)
         refuse_if_set(doc, tower, unsupported[i]);
 }
 
-static void read_open_clip_vision(document *doc, const json_t *vision, fc_clip_config *said)
+static void read_open_clip_vision(document *doc, const cJSON *vision, fc_clip_config *said)
 {
     static const char *const unsupported[] = { "no_ln_pre", "final_ln_after_pool",
                                                "attentional_pool", "input_patchnorm" };
-    if (json_is_array(json_object_get(vision, "layers"))) {
+    if (cJSON_IsArray(fc_json_get(vision, "layers"))) {
         refuse(doc, "describes a ResNet image tower; only vision transformers are run");
         return;
     }
-    if (json_object_get(vision, "timm_model_name")) {
+    if (fc_json_get(vision, "timm_model_name")) {
         refuse(doc, "describes the timm image tower %.60s, which is not supported",
                get_text(vision, "timm_model_name", "(null)"));
         return;
@@ -225,7 +229,7 @@ static void read_open_clip_vision(document *doc, const json_t *vision, fc_clip_c
     said->vision.heads = said->vision.width / FC_HEAD_DIM;
 }
 
-static void read_open_clip_text(document *doc, const json_t *text, fc_clip_config *said)
+static void read_open_clip_text(document *doc, const cJSON *text, fc_clip_config *said)
 {
     static const char *const unsupported[] = { "hf_model_name", "embed_cls", "no_causal_mask",
                                                "final_ln_after_pool" };
@@ -242,7 +246,7 @@ static void read_open_clip_text(document *doc, const json_t *text, fc_clip_confi
     said->text.heads = check_heads(doc, "text", said->text.width, heads ? heads : 8);
 }
 
-static void read_open_clip_pixels(document *doc, const json_t *preprocess, fc_source_config *config)
+static void read_open_clip_pixels(document *doc, const cJSON *preprocess, fc_source_config *config)
 {
     refuse_unless(doc, preprocess, "interpolation", "bicubic");
     refuse_unless(doc, preprocess, "resize_mode", "shortest");
@@ -263,9 +267,9 @@ static flatclip_status read_open_clip(const char *path, fc_source_config *config
     snprintf(config->recipe_reason, sizeof config->recipe_reason,
              "as OpenAI's and open_clip's own transform does");
     if (doc.root && doc.status == FLATCLIP_OK) {
-        const json_t *model = json_object_get(doc.root, "model_cfg");
-        const int quick = json_is_true(json_object_get(model, "quick_gelu"));
-        if (!json_is_object(model))
+        const cJSON *model = fc_json_get(doc.root, "model_cfg");
+        const int quick = cJSON_IsTrue(fc_json_get(model, "quick_gelu"));
+        if (!cJSON_IsObject(model))
             refuse(&doc, "has no model_cfg");
         snprintf(config->file, sizeof config->file, "%s", doc.name);
         config->said.activation = quick ? FLATCLIP_ACTIVATION_QUICKGELU : FLATCLIP_ACTIVATION_GELU;
@@ -273,9 +277,9 @@ static flatclip_status read_open_clip(const char *path, fc_source_config *config
                  "%s has %s", doc.name,
                  quick ? "quick_gelu true" : "no quick_gelu, which means exact GELU");
         config->said.embed_dim = get_int(&doc, model, "embed_dim");
-        read_open_clip_vision(&doc, json_object_get(model, "vision_cfg"), &config->said);
-        read_open_clip_text(&doc, json_object_get(model, "text_cfg"), &config->said);
-        read_open_clip_pixels(&doc, json_object_get(doc.root, "preprocess_cfg"), config);
+        read_open_clip_vision(&doc, fc_json_get(model, "vision_cfg"), &config->said);
+        read_open_clip_text(&doc, fc_json_get(model, "text_cfg"), &config->said);
+        read_open_clip_pixels(&doc, fc_json_get(doc.root, "preprocess_cfg"), config);
     }
     return close_document(&doc);
 }
@@ -283,7 +287,7 @@ static flatclip_status read_open_clip(const char *path, fc_source_config *config
 /* -- Hugging Face ---------------------------------------------------------------------------- */
 
 /* The activation that a tower's section asks for; quick_gelu is the library's default. */
-static flatclip_activation hf_activation(document *doc, const json_t *section)
+static flatclip_activation hf_activation(document *doc, const cJSON *section)
 {
     const char *name = get_text(section, "hidden_act", "quick_gelu");
     if (!strcmp(name, "quick_gelu"))
@@ -293,13 +297,13 @@ static flatclip_activation hf_activation(document *doc, const json_t *section)
     return FLATCLIP_ACTIVATION_GELU;
 }
 
-static void read_hf_tower(document *doc, const char *tower, const json_t *section,
+static void read_hf_tower(document *doc, const char *tower, const cJSON *section,
                           int default_heads, fc_tower_config *said)
 {
-    const json_t *eps = json_object_get(section, "layer_norm_eps");
-    if (eps && fabs(json_number_value(eps) - 1e-5) > 1e-9)
+    const cJSON *eps = fc_json_get(section, "layer_norm_eps");
+    if (eps && !(fabs(cJSON_GetNumberValue(eps) - 1e-5) <= 1e-9)) /* NaN: it is no number */
         refuse(doc, "the %s tower has layer_norm_eps %g, only 1e-5 is supported", tower,
-               json_number_value(eps));
+               cJSON_GetNumberValue(eps));
     said->width = get_int(doc, section, "hidden_size");
     said->layers = get_int(doc, section, "num_hidden_layers");
     const int heads = get_int(doc, section, "num_attention_heads");
@@ -308,25 +312,25 @@ static void read_hf_tower(document *doc, const char *tower, const json_t *sectio
 
 /* Old files have two sections for each tower; the library lets the one called _dict win, with the
  * defaults of what it leaves out. */
-static const json_t *hf_section(const json_t *root, const char *name)
+static const cJSON *hf_section(const cJSON *root, const char *name)
 {
     char key[32];
     snprintf(key, sizeof key, "%s_dict", name);
-    const json_t *old = json_object_get(root, key);
-    return json_object_size(old) ? old : json_object_get(root, name);
+    const cJSON *old = fc_json_get(root, key);
+    return cJSON_IsObject(old) && old->child ? old : fc_json_get(root, name);
 }
 
 static void read_hf_model(document *doc, fc_source_config *config)
 {
     const char *type = get_text(doc->root, "model_type", "clip");
     const int vision_only = !strcmp(type, "clip_vision_model");
-    const json_t *vision = vision_only ? doc->root : hf_section(doc->root, "vision_config");
-    const json_t *text = vision_only ? NULL : hf_section(doc->root, "text_config");
+    const cJSON *vision = vision_only ? doc->root : hf_section(doc->root, "vision_config");
+    const cJSON *text = vision_only ? NULL : hf_section(doc->root, "text_config");
     if (strcmp(type, "clip") && !vision_only) {
         refuse(doc, "describes a model of type %.40s, only clip is supported", type);
         return;
     }
-    if (!json_is_object(vision)) {
+    if (!cJSON_IsObject(vision)) {
         refuse(doc, "has no vision_config: it is not the configuration of a CLIP model");
         return;
     }
@@ -338,7 +342,7 @@ static void read_hf_model(document *doc, fc_source_config *config)
     snprintf(config->activation_reason, sizeof config->activation_reason, "%s has hidden_act %s",
              doc->name,
              config->said.activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quick_gelu");
-    const json_t *plain = vision_only ? vision : json_object_get(doc->root, "vision_config");
+    const cJSON *plain = vision_only ? vision : fc_json_get(doc->root, "vision_config");
     if (hf_activation(doc, plain) != config->said.activation) {
         config->said.activation = (flatclip_activation)0;
         snprintf(config->activation_reason, sizeof config->activation_reason,
@@ -358,9 +362,9 @@ static void read_hf_model(document *doc, fc_source_config *config)
 /* size: n or {"shortest_edge": n}; {"height", "width"} would squash the picture. */
 static void check_hf_size(document *doc, const char *key, int allow_box, int image_size)
 {
-    const json_t *size = json_object_get(doc->root, key);
+    const cJSON *size = fc_json_get(doc->root, key);
     int side;
-    if (json_is_object(size) && !allow_box) {
+    if (cJSON_IsObject(size) && !allow_box) {
         side = get_int(doc, size, "shortest_edge");
         if (!side)
             refuse(doc, "%s has no shortest_edge: a resize that does not keep the proportions is "
@@ -376,19 +380,19 @@ static void read_hf_pixels(document *doc, fc_source_config *config)
 {
     static const char *const needed[] = { "do_resize", "do_center_crop", "do_rescale",
                                           "do_normalize" };
-    const json_t *resample = json_object_get(doc->root, "resample");
-    const json_t *factor = json_object_get(doc->root, "rescale_factor");
+    const cJSON *resample = fc_json_get(doc->root, "resample");
+    const cJSON *factor = fc_json_get(doc->root, "rescale_factor");
     const char *type = get_text(doc->root, "image_processor_type",
                                 get_text(doc->root, "feature_extractor_type", "CLIP"));
     if (strncmp(type, "CLIP", 4))
         refuse(doc, "asks for a %.60s, only CLIP's image processor is supported", type);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         refuse_unless_true(doc, doc->root, needed[i]);
-    if (resample && !json_is_null(resample) && json_integer_value(resample) != 3)
-        refuse(doc, "has resample %lld, only 3 (bicubic) is supported",
-               (long long)json_integer_value(resample));
-    if (factor && fabs(json_number_value(factor) - 1 / 255.0) > 1e-9)
-        refuse(doc, "has rescale_factor %g, only 1/255 is supported", json_number_value(factor));
+    if (resample && !cJSON_IsNull(resample) && cJSON_GetNumberValue(resample) != 3)
+        refuse(doc, "has resample %g, only 3 (bicubic) is supported",
+               cJSON_GetNumberValue(resample));
+    if (factor && !(fabs(cJSON_GetNumberValue(factor) - 1 / 255.0) <= 1e-9))
+        refuse(doc, "has rescale_factor %g, only 1/255 is supported", cJSON_GetNumberValue(factor));
     check_hf_size(doc, "size", 0, config->said.image_size);
     check_hf_size(doc, "crop_size", 1, config->said.image_size);
     get_triple(doc, doc->root, "image_mean", config->said.mean);

@@ -3,6 +3,7 @@
 #include "weights_tools/weight_source.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,13 +51,10 @@ static flatclip_status open_safetensors(fc_weight_source *source, flatclip_error
 
 static int is_file(const char *folder, const char *name)
 {
-    char *path;
+    char path[PATH_MAX];
     struct stat info;
-    if (asprintf(&path, "%s/%s", folder, name) < 0)
-        return 0;
-    const int yes = !stat(path, &info) && S_ISREG(info.st_mode);
-    free(path);
-    return yes;
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length < (int)sizeof path && !stat(path, &info) && S_ISREG(info.st_mode);
 }
 
 /* The path of the weights: path itself, or the file of a usual name in the folder path. */

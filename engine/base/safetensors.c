@@ -140,7 +140,7 @@ void fc_safetensors_close(fc_safetensors *file)
         return;
     if (file->file >= 0)
         close(file->file);
-    json_decref(file->root);
+    cJSON_Delete(file->root);
     free(file->tensors);
     free(file->by_name);
     free(file->path);
@@ -178,7 +178,7 @@ const fc_tensor *fc_safetensors_find(const fc_safetensors *file, const char *nam
 
 const char *fc_safetensors_metadata(const fc_safetensors *file, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(file->root, "__metadata__"), key));
+    return cJSON_GetStringValue(fc_json_get(file->metadata, key));
 }
 
 /* -- Reading --------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Parsing and checking the header of a .safetensors file.
  *
- * jansson parses it and its tree is kept: names and metadata point into it. From it one table of
- * tensors is made, sorted by offset, in which each tensor must begin where the one before it ends.
- * That single rule excludes overlaps and holes alike. */
+ * The tree of its JSON is kept: names and metadata point into it. From it one table of tensors is
+ * made, sorted by offset, in which each tensor must begin where the one before it ends. That single
+ * rule excludes overlaps and holes alike. */
 #include "engine/base/safetensors_header.h"
 
 #include <inttypes.h>
@@ -46,10 +46,10 @@ static flatclip_status fail_tensor(const fc_safetensors *file, const fc_tensor *
                    what);
 }
 
-static flatclip_status parse_dtype(const fc_safetensors *file, const json_t *entry,
+static flatclip_status parse_dtype(const fc_safetensors *file, const cJSON *entry,
                                    fc_tensor *tensor, flatclip_error *err)
 {
-    const char *name = json_string_value(json_object_get(entry, "dtype"));
+    const char *name = cJSON_GetStringValue(fc_json_get(entry, "dtype"));
     if (!name)
         return fail_tensor(file, tensor, err, "has no dtype");
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
@@ -62,23 +62,22 @@ static flatclip_status parse_dtype(const fc_safetensors *file, const json_t *ent
 }
 
 /* Fills rank, dim, count and bytes; every product is checked before it is made. */
-static flatclip_status parse_shape(const fc_safetensors *file, const json_t *entry,
+static flatclip_status parse_shape(const fc_safetensors *file, const cJSON *entry,
                                    fc_tensor *tensor, flatclip_error *err)
 {
-    const json_t *shape = json_object_get(entry, "shape");
-    if (!json_is_array(shape))
+    const cJSON *shape = fc_json_get(entry, "shape"), *dim;
+    if (!cJSON_IsArray(shape))
         return fail_tensor(file, tensor, err, "has no shape");
-    if (json_array_size(shape) > FC_MAX_RANK)
-        return fail_tensor(file, tensor, err, "has %zu dimensions, at most %d are read",
-                           json_array_size(shape), FC_MAX_RANK);
-    tensor->rank = (int)json_array_size(shape);
     tensor->count = 1;
-    for (int i = 0; i < tensor->rank; i++) {
-        const json_t *dim = json_array_get(shape, (size_t)i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0)
+    cJSON_ArrayForEach(dim, shape) {
+        const int i = tensor->rank++;
+        if (i == FC_MAX_RANK)
+            return fail_tensor(file, tensor, err, "has %d dimensions, at most %d are read",
+                               cJSON_GetArraySize(shape), FC_MAX_RANK);
+        if (!fc_json_whole(dim, &tensor->dim[i]))
             return fail_tensor(file, tensor, err,
-                               "has a shape whose dimension %d is no whole number from 0 up", i);
-        tensor->dim[i] = (uint64_t)json_integer_value(dim);
+                               "has a shape whose dimension %d is no whole number from 0 to below "
+                               "2^53", i);
         if (__builtin_mul_overflow(tensor->count, tensor->dim[i], &tensor->count))
             return fail_tensor(file, tensor, err, "has a shape whose size overflows");
     }
@@ -88,59 +87,61 @@ static flatclip_status parse_shape(const fc_safetensors *file, const json_t *ent
 }
 
 /* Fills offset, still counted from the start of the data, which is data_bytes long. */
-static flatclip_status parse_offsets(const fc_safetensors *file, const json_t *entry,
+static flatclip_status parse_offsets(const fc_safetensors *file, const cJSON *entry,
                                      uint64_t data_bytes, fc_tensor *tensor, flatclip_error *err)
 {
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
-        return fail_tensor(file, tensor, err, "has data_offsets that are not two whole numbers");
-
-    const json_int_t begin = json_integer_value(first), end = json_integer_value(last);
-    if (begin < 0 || end < begin)
-        return fail_tensor(file, tensor, err, "has data_offsets [%lld, %lld], which run backwards",
-                           (long long)begin, (long long)end);
-    if ((uint64_t)end > data_bytes)
+    const cJSON *offsets = fc_json_get(entry, "data_offsets");
+    const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
+    const cJSON *last = first ? first->next : NULL;
+    uint64_t begin, end;
+    if (!last || last->next || !fc_json_whole(first, &begin) || !fc_json_whole(last, &end))
         return fail_tensor(file, tensor, err,
-                           "ends at byte %lld of the data, but the file has only %" PRIu64
-                           " there: it is cut or damaged", (long long)end, data_bytes);
-    if ((uint64_t)(end - begin) != tensor->bytes)
+                           "has data_offsets that are not two whole numbers from 0 to below 2^53");
+    if (end < begin)
         return fail_tensor(file, tensor, err,
-                           "takes %lld bytes, but its shape and dtype need %" PRIu64,
-                           (long long)(end - begin), tensor->bytes);
-    tensor->offset = (uint64_t)begin;
+                           "has data_offsets [%" PRIu64 ", %" PRIu64 "], which run backwards",
+                           begin, end);
+    if (end > data_bytes)
+        return fail_tensor(file, tensor, err,
+                           "ends at byte %" PRIu64 " of the data, but the file has only %" PRIu64
+                           " there: it is cut or damaged", end, data_bytes);
+    if (end - begin != tensor->bytes)
+        return fail_tensor(file, tensor, err,
+                           "takes %" PRIu64 " bytes, but its shape and dtype need %" PRIu64,
+                           end - begin, tensor->bytes);
+    tensor->offset = begin;
     return FLATCLIP_OK;
 }
 
-static flatclip_status check_metadata(const fc_safetensors *file, json_t *metadata,
-                                      flatclip_error *err)
+static flatclip_status take_metadata(fc_safetensors *file, const cJSON *metadata,
+                                     flatclip_error *err)
 {
-    const char *key;
-    json_t *value;
-    if (!json_is_object(metadata))
+    const cJSON *value;
+    if (!cJSON_IsObject(metadata))
         return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s: __metadata__ is not an object",
                        file->path);
-    json_object_foreach(metadata, key, value) {
-        if (!json_is_string(value))
+    cJSON_ArrayForEach(value, metadata) {
+        if (!cJSON_IsString(value))
             return fc_fail(err, FLATCLIP_ERR_FORMAT,
-                           "%.150s: __metadata__ key %.80s is not a string", file->path, key);
+                           "%.150s: __metadata__ key %.80s is not a string", file->path,
+                           value->string);
     }
+    file->metadata = metadata;
     return FLATCLIP_OK;
 }
 
 static flatclip_status parse_entries(fc_safetensors *file, uint64_t data_bytes,
                                      flatclip_error *err)
 {
-    const char *key;
-    json_t *entry;
-    json_object_foreach(file->root, key, entry) {
-        if (!strcmp(key, "__metadata__")) {
-            FC_TRY(check_metadata(file, entry, err));
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, file->root) {
+        if (!strcmp(entry->string, "__metadata__")) {
+            FC_TRY(take_metadata(file, entry, err));
             continue;
         }
         fc_tensor *tensor = &file->tensors[file->count];
-        tensor->name = key;
-        if (!json_is_object(entry))
+        tensor->name = entry->string;
+        if (!cJSON_IsObject(entry))
             return fail_tensor(file, tensor, err, "is described by something that is no object");
         FC_TRY(parse_dtype(file, entry, tensor, err));
         FC_TRY(parse_shape(file, entry, tensor, err));
@@ -195,7 +196,6 @@ flatclip_status fc_safetensors_take_header(fc_safetensors *file, const char *hea
                                            size_t header_bytes, uint64_t file_bytes,
                                            flatclip_error *err)
 {
-    json_error_t json_error;
     if (header_bytes > FC_HEADER_LIMIT || file_bytes < FC_LENGTH_BYTES ||
         header_bytes > file_bytes - FC_LENGTH_BYTES)
         return fc_fail(err, FLATCLIP_ERR_FORMAT,
@@ -205,19 +205,10 @@ flatclip_status fc_safetensors_take_header(fc_safetensors *file, const char *hea
         return fc_fail(err, FLATCLIP_ERR_FORMAT,
                        "%.150s: header does not begin with '{': not a .safetensors file",
                        file->path);
-    file->root = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &json_error);
-    if (!file->root) { /* jansson calls a failed allocation a bad token: a second try tells */
-        json_t *again = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &json_error);
-        if (again || !json_error.text[0]) {
-            json_decref(again);
-            return fc_fail(err, FLATCLIP_ERR_MEMORY, "%.150s: no memory to read the header",
-                           file->path);
-        }
-        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s: header is no valid JSON at byte %d: %.100s",
-                       file->path, json_error.position, json_error.text);
-    }
+    FC_TRY(fc_json_parse(file->path, header, header_bytes, FC_JSON_WHOLE_NUMBERS, &file->root,
+                         err));
 
-    const size_t entries = json_object_size(file->root);
+    const size_t entries = (size_t)cJSON_GetArraySize(file->root);
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
     file->by_name = calloc(entries + 1, sizeof *file->by_name);
     if (!file->tensors || !file->by_name)
