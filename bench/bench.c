@@ -105,8 +105,8 @@ static flatclip_status measure_batch(const flatclip_model *model, const bench_op
     if (status == FLATCLIP_OK) {
         flatclip_memory memory = FLATCLIP_MEMORY_INIT;
         flatclip_session_memory(session, &memory);
-        sort_numbers(times, (size_t)o->repeats);
-        *result = (bench_result){ batch, times[o->repeats / 2], times[(o->repeats * 95 - 1) / 100],
+        const double median = sort_for_median(times, (size_t)o->repeats);
+        *result = (bench_result){ batch, median, times[(o->repeats * 95 - 1) / 100],
                                   memory.total };
     }
     flatclip_session_free(session);

@@ -113,10 +113,11 @@ static inline int order_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Smallest first. */
-static inline void sort_numbers(double *numbers, size_t count)
+/* Sorts numbers, the smallest first, and returns their median; count is at least 1. */
+static inline double sort_for_median(double *numbers, size_t count)
 {
     qsort(numbers, count, sizeof *numbers, order_numbers);
+    return (numbers[(count - 1) / 2] + numbers[count / 2]) / 2;
 }
 
 /* Reads a device's name: auto, cpu or cuda. Returns 0 for another. */

@@ -70,8 +70,7 @@ static double time_subject(const subject *s, const fc_preprocess_options *option
         if (i >= 0)
             times[i] = 1e3 * (seconds_now() - start);
     }
-    sort_numbers(times, (size_t)repeats);
-    return times[repeats / 2];
+    return sort_for_median(times, (size_t)repeats);
 }
 
 /* Times one subject and prints its line. Returns 0 if it failed. */

@@ -8,7 +8,8 @@
 
 enum {
     BLOCK_BYTES = 640 << 10,    /* of x: with two panels it fits a second-level cache of 1 MiB */
-    BLOCK_ROWS = 112,           /* more rows a block gain nothing: measured, docs/PERFORMANCE.md */
+    BLOCK_ROWS = 56,            /* four tiles: half of them prefetch, and more rows a block are
+                                 * slower (measured, docs/PERFORMANCE.md) */
     TASKS_PER_THREAD = 4        /* to even out threads that are disturbed */
 };
 
