@@ -3,16 +3,8 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
 
+#include "tests/model_fixture.h"
 #include "engine/session.h"
 #include "engine/tower.h"
 
@@ -79,17 +71,14 @@ static void read_pixels(const char *name, uint8_t *pixels)
     fc_safetensors_close(file);
 }
 
-static void check_trace(const char *model_path, const char *trace_path)
+static void check_trace(const char *name, const char *trace_path)
 {
     static uint8_t pixels[224 * 224 * 3];
-    flatclip_model *model;
-    flatclip_session *session;
     flatclip_error err;
     fc_safetensors *trace;
-    if (flatclip_model_load(model_path, NULL, &model, &err) != FLATCLIP_OK)
-        fail_msg("%s", err.message);
-    assert_int_equal(flatclip_session_create(model, NULL, &session, &err), FLATCLIP_OK);
-    assert_int_equal(fc_safetensors_open(trace_path, &trace, &err), FLATCLIP_OK);
+    flatclip_model *model = load_model(name, NULL);
+    flatclip_session *session = open_session(model, 1, 1);
+    must(fc_safetensors_open(trace_path, &trace, &err), &err);
     read_pixels("cat_420.jpg", pixels);
 
     watcher w = { session->backend, *session->backend.base.ops, session->backend.base.ops,
@@ -110,13 +99,15 @@ static void check_trace(const char *model_path, const char *trace_path)
 static void every_stage_of_the_tiny_model_equals_the_reference(void **state)
 {
     (void)state;
-    check_trace("build/models/tiny.safetensors", "tests/data/trace_tiny.safetensors");
+    check_trace("tiny", "tests/data/trace_tiny.safetensors");
 }
 
 static void every_stage_at_full_size_equals_the_reference(void **state)
 {
     (void)state;
-    check_trace("build/models/vitb32.safetensors", "tests/data/trace_vitb32.safetensors");
+    if (!have_model("vitb32"))
+        skip();
+    check_trace("vitb32", "tests/data/trace_vitb32.safetensors");
 }
 
 int main(void)
