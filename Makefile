@@ -97,9 +97,12 @@ all: $(LIBS) $(PROGRAMS)
 	@echo 'backends: $(BACKENDS)'
 
 # -- Rules -------------------------------------------------------------------------------------
-# Each instruction set in its own files, chosen at run time: the rest must run on any CPU.
+# Each instruction set in its own files, chosen at run time: the rest must run on any CPU. Elsewhere
+# than on x86-64 these files are empty.
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
 $(BUILD)/%_avx2.o:   ISA := -mavx2 -mfma
 $(BUILD)/%_avx512.o: ISA := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
+endif
 
 $(BUILD)/%.o: %.c $(BUILD)/flags Makefile | $(BUILD)/libraries
 	@mkdir -p $(@D)
