@@ -119,7 +119,8 @@ int main(int argc, char **argv)
     flatclip_error err = { FLATCLIP_OK, "" };
     flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
     options.max_batch = SAMPLES;
-    options.threads = 1; /* as the founding user's loop; and glibc keeps a heap for each thread that decodes */
+    /* As the founding user's loop; and glibc keeps a heap for each thread that decodes. */
+    options.threads = 1;
     flatclip_status status = flatclip_model_load(argv[2], NULL, &model, &err);
     if (status == FLATCLIP_OK)
         status = flatclip_session_create(model, &options, &session, &err);

@@ -46,7 +46,8 @@ static double linear_flop(const fc_linear *w, int rows)
     return 2.0 * rows * w->in * w->out;
 }
 
-/* Every block's four layers, without what is fused into them. Returns the floating-point operations. */
+/* Every block's four layers, without what is fused into them. Returns the floating-point
+ * operations. */
 static double run_layers(flatclip_session *session, int batch)
 {
     const fc_tower *tower = &session->model->tower;
@@ -105,7 +106,8 @@ static flatclip_status compare(flatclip_session *session, int batch, long repeat
     }
     const double a = sort_for_median(layers, (size_t)repeats);
     const double b = sort_for_median(forward, (size_t)repeats);
-    printf("%6d %18.1f %18.1f %10.0f%%\n", batch, a, b, 100 * sort_for_median(share, (size_t)repeats));
+    printf("%6d %18.1f %18.1f %10.0f%%\n", batch, a, b,
+           100 * sort_for_median(share, (size_t)repeats));
     return FLATCLIP_OK;
 }
 
@@ -113,7 +115,8 @@ static flatclip_status run(const gemm_options *o, flatclip_model *model, flatcli
                            flatclip_error *err)
 {
     static const int batches[BATCHES] = { 1, 8, 32 };
-    const size_t side = (size_t)flatclip_model_image_size(model), most = (size_t)batches[BATCHES - 1];
+    const size_t side = (size_t)flatclip_model_image_size(model);
+    const size_t most = (size_t)batches[BATCHES - 1];
     uint8_t *pixels = malloc(most * side * side * 3);
     float *rows = malloc(most * (size_t)flatclip_model_embed_dim(model) * sizeof *rows);
     flatclip_status status = FLATCLIP_ERR_MEMORY;

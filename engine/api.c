@@ -63,7 +63,8 @@ FLATCLIP_API flatclip_status flatclip_encode_pixels_f32(flatclip_session *sessio
                                                         flatclip_error *err)
 {
     fc_results results = { .embeddings = embeddings, .items = items };
-    return encode("flatclip_encode_pixels_f32", session, FC_INPUT_F32, pixels, count, &results, err);
+    return encode("flatclip_encode_pixels_f32", session, FC_INPUT_F32, pixels, count, &results,
+                  err);
 }
 
 FLATCLIP_API flatclip_status flatclip_encode_files_each(flatclip_session *session,
@@ -72,5 +73,6 @@ FLATCLIP_API flatclip_status flatclip_encode_files_each(flatclip_session *sessio
                                                         flatclip_error *err)
 {
     fc_results results = { .on_result = on_result, .user = user };
-    return encode("flatclip_encode_files_each", session, FC_INPUT_FILES, paths, count, &results, err);
+    return encode("flatclip_encode_files_each", session, FC_INPUT_FILES, paths, count, &results,
+                  err);
 }

@@ -87,7 +87,8 @@ typedef struct fc_backend fc_backend;
 typedef struct {
     void (*patch_embed)(fc_backend *be, const fc_workspace *ws, const fc_tower *tower,
                         const void *pixels, fc_pixel_type type, int batch);
-    void (*layernorm)(fc_backend *be, fc_rows out, fc_rows in, const fc_norm *w, int rows, int width);
+    void (*layernorm)(fc_backend *be, fc_rows out, fc_rows in, const fc_norm *w, int rows,
+                      int width);
     void (*linear)(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *w, int rows,
                    fc_epilogue epilogue);
     void (*attention)(fc_backend *be, fc_rows out, fc_rows q, fc_rows k, fc_rows v,

@@ -17,8 +17,8 @@ static int is_finite_row(const float *row, int count)
     return 1;
 }
 
-static void deliver(fc_results *results, size_t index, const float *row, const flatclip_error *error,
-                    int embed_dim)
+static void deliver(fc_results *results, size_t index, const float *row,
+                    const flatclip_error *error, int embed_dim)
 {
     if (!row && results->failed++ == 0) {
         results->first_failed = index;
@@ -70,7 +70,8 @@ static flatclip_status compute(flatclip_session *session, const void *pixels, fc
 static flatclip_status encode_ready(flatclip_session *session, const fc_inputs *inputs,
                                     fc_results *results, flatclip_error *err)
 {
-    const size_t side = (size_t)session->model->config.image_size, most = (size_t)session->options.max_batch;
+    const size_t side = (size_t)session->model->config.image_size;
+    const size_t most = (size_t)session->options.max_batch;
     const fc_pixel_type type = inputs->kind == FC_INPUT_U8 ? FC_PIXELS_U8 : FC_PIXELS_F32;
     const size_t bytes = side * side * 3 * (type == FC_PIXELS_U8 ? 1 : sizeof(float));
 
@@ -89,7 +90,8 @@ static void stage_task(void *context, int task, int worker)
 {
     const fc_staging *batch = context;
     flatclip_session *session = batch->session;
-    const size_t side = (size_t)session->model->config.image_size, input = batch->first + (size_t)task;
+    const size_t side = (size_t)session->model->config.image_size;
+    const size_t input = batch->first + (size_t)task;
     const fc_preprocess_options *options = &session->preprocess;
     fc_preprocess_scratch *scratch = &session->scratch[worker];
     uint8_t *pixels = batch->pixels + (size_t)task * side * side * 3;
@@ -196,7 +198,8 @@ flatclip_status fc_encode(flatclip_session *session, const fc_inputs *inputs, fc
     if (!results->failed)
         return FLATCLIP_OK;
 
-    const int is_told = results->items || results->on_result; /* the caller has every item's error */
+    /* Then the caller has every item's error already. */
+    const int is_told = results->items || results->on_result;
     const flatclip_error first = results->first_error;
     const char *path = inputs->kind == FC_INPUT_FILES
                            ? ((const char *const *)inputs->list)[results->first_failed]

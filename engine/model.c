@@ -55,7 +55,8 @@ static flatclip_status choose_backend(const flatclip_model_options *options, fla
     if (options->device == FLATCLIP_DEVICE_CUDA)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
                        "device cuda is not in this build; use cpu or auto");
-    if (options->precision != FLATCLIP_PRECISION_AUTO && options->precision != FLATCLIP_PRECISION_F32)
+    if (options->precision != FLATCLIP_PRECISION_AUTO &&
+        options->precision != FLATCLIP_PRECISION_F32)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
                        "precision %s is not available on the CPU in this version; use f32",
                        precision_name(options->precision));
@@ -89,7 +90,8 @@ static flatclip_status read_plan(const fc_safetensors *file, flatclip_model *mod
     FC_TRY(fc_clip_config_read(file, &model->config, err));
     FC_TRY(fc_clip_check_tensors(file, &model->config, err));
     if (model->config.vision.layers > FC_MAX_LAYERS)
-        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%s: the image tower has %d layers, expected 1..%d",
+        return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                       "%s: the image tower has %d layers, expected 1..%d",
                        fc_safetensors_path(file), model->config.vision.layers, FC_MAX_LAYERS);
     set_dimensions(&model->tower, &model->config);
     fc_cpu_weights_layout(&model->tower, arena, model->kernels);

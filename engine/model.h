@@ -1,4 +1,4 @@
-/* A model: what a file describes, placed in one allocation for the backend. Immutable once loaded. */
+/* A model: what a file describes, in one allocation, as its backend wants it. Immutable. */
 #ifndef FC_MODEL_H
 #define FC_MODEL_H
 

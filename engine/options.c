@@ -17,9 +17,11 @@ flatclip_status fc_options_read(const char *name, const void *from, void *to, si
     for (size_t i = to_bytes; i < from_bytes; i++)
         if (((const char *)from)[i])
             return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
-                           "%s uses an option that this version of the library does not know", name);
+                           "%s uses an option that this version of the library does not know",
+                           name);
     const size_t bytes = from_bytes < to_bytes ? from_bytes : to_bytes;
-    memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t), bytes - sizeof(size_t));
+    memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t),
+           bytes - sizeof(size_t));
     return FLATCLIP_OK;
 }
 
@@ -38,6 +40,6 @@ flatclip_status fc_check_range(const char *name, long long value, long long firs
 {
     if (value >= first && value <= last)
         return FLATCLIP_OK;
-    return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "%s is %lld, expected %lld..%lld", name, value, first,
-                   last);
+    return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "%s is %lld, expected %lld..%lld", name, value,
+                   first, last);
 }

@@ -44,7 +44,8 @@ void fc_session_layout(flatclip_session *session, fc_arena *arena, const flatcli
                                                    options->exif_rotate, options->max_pixels,
                                                    model->isa };
     fc_workspace_layout(&session->ws, arena, &model->tower, options->max_batch);
-    fc_cpu_backend_layout(&session->backend, arena, &model->tower, model->kernels, options->threads);
+    fc_cpu_backend_layout(&session->backend, arena, &model->tower, model->kernels,
+                          options->threads);
 
     arena->kind = FLATCLIP_REGION_WORKSPACE;
     for (int i = 0; i < 2; i++) {
@@ -54,7 +55,8 @@ void fc_session_layout(flatclip_session *session, fc_arena *arena, const flatcli
         staging->error = fc_arena_take(arena, "item errors", batch, sizeof *staging->error);
         staging->index = fc_arena_take(arena, "item indices", batch, sizeof *staging->index);
     }
-    session->scratch = fc_arena_take(arena, "resize scratch table", threads, sizeof *session->scratch);
+    session->scratch =
+        fc_arena_take(arena, "resize scratch table", threads, sizeof *session->scratch);
     for (size_t i = 0; i < threads; i++) {
         fc_preprocess_scratch unplaced;
         fc_preprocess_layout(session->scratch ? &session->scratch[i] : &unplaced, arena,

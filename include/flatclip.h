@@ -48,7 +48,7 @@ typedef struct flatclip_session flatclip_session;
 typedef enum {
     FLATCLIP_OK = 0,
     FLATCLIP_ERR_ARGUMENT = 1,           /* NULL pointer, impossible size, unknown option */
-    FLATCLIP_ERR_ITEMS = 2,              /* some inputs failed, each with an error of its own; the rest is good */
+    FLATCLIP_ERR_ITEMS = 2,              /* some inputs failed, each by itself; the rest is good */
     FLATCLIP_ERR_STOPPED = 3,            /* a callback asked to stop */
     FLATCLIP_ERR_IO = 10,                /* file missing, unreadable or not writable */
     FLATCLIP_ERR_FORMAT = 11,            /* file readable, but not a valid model */
@@ -60,7 +60,7 @@ typedef enum {
     FLATCLIP_ERR_IMAGE_TOO_LARGE = 25,   /* more pixels than the session's max_pixels */
     FLATCLIP_ERR_NUMERIC = 28,           /* the result is not finite */
     FLATCLIP_ERR_MEMORY = 30,            /* memory exhausted; nothing was leaked */
-    FLATCLIP_ERR_UNAVAILABLE = 40,       /* device, precision or CPU feature that this build or machine lacks */
+    FLATCLIP_ERR_UNAVAILABLE = 40,       /* a device, precision or CPU feature is lacking */
     FLATCLIP_ERR_DEVICE = 41             /* GPU fault; CUDA works again only in a new process */
 } flatclip_status;
 
@@ -114,13 +114,13 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    int max_batch;         /* images per forward pass, 1..1024; 0: 32. It fixes the memory */
-    int threads;           /* CPU threads, the caller's included, for decoding and computing together, 1..256;
-                            * 0: the CPUs that this process may use (affinity and cgroup quota) */
+    int max_batch;       /* images per forward pass, 1..1024; 0: 32. It fixes the memory */
+    int threads;         /* 1..256, the caller's included, for decoding and computing together;
+                          * 0: the CPUs that this process may use (affinity and cgroup quota) */
     flatclip_recipe recipe;
-    int exif_rotate;       /* nonzero: turn pictures upright as their EXIF says; both recipes ignore it */
-    uint64_t max_pixels;   /* width * height of one picture; 0: 178,956,970, Pillow's own limit */
-    int no_normalize;      /* nonzero: leave embeddings at the length that the projection gives */
+    int exif_rotate;     /* nonzero: turn pictures upright as their EXIF says; no recipe does */
+    uint64_t max_pixels; /* width * height of one picture; 0: 178,956,970, Pillow's own limit */
+    int no_normalize;    /* nonzero: leave embeddings at the length that the projection gives */
 } flatclip_session_options;
 #define FLATCLIP_SESSION_OPTIONS_INIT \
     { sizeof(flatclip_session_options), 0, 0, FLATCLIP_RECIPE_AUTO, 0, 0, 0 }
@@ -149,7 +149,7 @@ typedef struct {
     int embed_dim;                 /* D: floats in one embedding */
     flatclip_activation activation;
     flatclip_recipe recipe;        /* what the source asks for: OPENAI or HF */
-    float mean[3], std[3];         /* of the normalisation (byte / 255 - mean) / std, in RGB order */
+    float mean[3], std[3];         /* of (byte / 255 - mean) / std, in RGB order */
     flatclip_device device;        /* CPU or CUDA, where it was loaded */
     flatclip_precision precision;  /* never AUTO */
     const char *backend;           /* "cpu/avx512", for a log line */
@@ -216,7 +216,8 @@ typedef struct {
     size_t stride;     /* bytes from one row to the next; 0 means 3 * width */
 } flatclip_image;
 
-/* Resizes and crops as the session's recipe does. Item errors: ARGUMENT, IMAGE_TOO_LARGE, NUMERIC. */
+/* Resizes and crops as the session's recipe does.
+ * Item errors: ARGUMENT, IMAGE_TOO_LARGE, NUMERIC. */
 FLATCLIP_API flatclip_status flatclip_encode_images(flatclip_session *session,
                                                     const flatclip_image *images, size_t count,
                                                     float *embeddings, flatclip_error *items,

@@ -1,5 +1,5 @@
-/* Every allocation of loading, planning, creating a session, converting and decoding a picture fails,
- * alone or with all that follow: each time the caller is told MEMORY, and nothing is kept. */
+/* Every allocation of loading, planning, creating a session, converting and decoding fails, alone
+ * or with all that follow: each time the caller is told MEMORY, and nothing is kept. */
 #define _GNU_SOURCE
 #include "tests/counting_malloc.h"
 
@@ -57,7 +57,8 @@ static void fail_each(const char *what, fallible *body, void *user)
         while (n < LIMIT && fail_one(what, body, user, n))
             n++;
         atomic_store(&failure_lasts, 0);
-        print_message("%s: %ld allocations failed%s\n", what, n, lasts ? " with all that follow" : "");
+        print_message("%s: %ld allocations failed%s\n", what, n,
+                      lasts ? " with all that follow" : "");
         assert_true(n > 0 && n < LIMIT);
     }
 }

@@ -33,7 +33,7 @@ static void calls_from_shared_libraries_are_seen(void **state)
     flatclip_model_free(model);
 }
 
-/* -- Encoding takes nothing ------------------------------------------------------------------------ */
+/* -- Encoding takes nothing -------------------------------------------------------------------- */
 
 enum { MAX_BATCH = 8, ENCODES = 1000, SIZE = 224, PICTURE = SIZE * SIZE * 3, DIM = 64 };
 
@@ -129,7 +129,7 @@ static void resizing_decoded_images_never_allocates(void **state)
     check_silent("decoded images", encode_decoded, 2);
 }
 
-/* -- The decoders give everything back ------------------------------------------------------------- */
+/* -- The decoders give everything back --------------------------------------------------------- */
 
 /* Encodes one picture from its file and from memory, good or bad; nothing may stay allocated. */
 static void encode_and_compare(flatclip_session *session, const char *path)

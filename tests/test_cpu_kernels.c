@@ -1,4 +1,4 @@
-/* The CPU kernels of every instruction set that this machine has, against plain double arithmetic. */
+/* The CPU kernels of every instruction set of this machine, against plain double arithmetic. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -37,14 +37,16 @@ static void for_each_isa(void (*check)(const fc_cpu_kernels *k, const char *isa)
         if (fc_isa_supported((fc_isa)isa))
             check(fc_cpu_kernels_for((fc_isa)isa), fc_isa_name((fc_isa)isa));
         else
-            printf("this CPU has no %s: its kernels are not tested here\n", fc_isa_name((fc_isa)isa));
+            printf("this CPU has no %s: its kernels are not tested here\n",
+                   fc_isa_name((fc_isa)isa));
     }
 }
 
 static void check_tile(const fc_cpu_kernels *k, const char *isa)
 {
     const size_t stride = DEPTH + 16;
-    float *a = random_floats(14 * stride, 1.0f), *b = random_floats((size_t)DEPTH * (size_t)k->panel, 1.0f);
+    float *a = random_floats(14 * stride, 1.0f);
+    float *b = random_floats((size_t)DEPTH * (size_t)k->panel, 1.0f);
     float sums[FC_MAX_TILE_ROWS * FC_MAX_PANEL], alone[FC_MAX_PANEL];
 
     for (int rows = 1; rows <= k->tile_rows; rows++) {
@@ -53,7 +55,8 @@ static void check_tile(const fc_cpu_kernels *k, const char *isa)
             for (int c = 0; c < k->panel; c++) {
                 double sum = 0, size = 0;
                 for (int i = 0; i < DEPTH; i++) {
-                    const double term = (double)a[(size_t)r * stride + (size_t)i] * b[i * k->panel + c];
+                    const double term =
+                        (double)a[(size_t)r * stride + (size_t)i] * b[i * k->panel + c];
                     sum += term;
                     size += fabs(term);
                 }
@@ -167,7 +170,8 @@ static void check_layernorm(const fc_cpu_kernels *k, const char *isa)
         for (int i = 0; i < WIDTH; i++)
             variance += pow(x[r * WIDTH + i] - mean, 2) / WIDTH;
         for (int i = 0; i < WIDTH; i++) {
-            const double want = (x[r * WIDTH + i] - mean) / sqrt(variance + 1e-5) * gain[i] + bias[i];
+            const double want =
+                (x[r * WIDTH + i] - mean) / sqrt(variance + 1e-5) * gain[i] + bias[i];
             if (!(fabs(out[r * WIDTH + i] - want) < 1e-5))
                 fail_msg("%s: row %d, column %d: %.9g, expected %.9g", isa, r, i,
                          out[r * WIDTH + i], want);
@@ -189,7 +193,8 @@ static void check_softmax(const fc_cpu_kernels *k, const char *isa)
 {
     for (int count = 1; count <= KEYS; count += count < 70 ? 1 : 101) {
         const int padded = (count + k->panel - 1) / k->panel * k->panel;
-        float *scores = random_floats((size_t)padded, 100.0f), *before = malloc((size_t)padded * sizeof(float));
+        float *scores = random_floats((size_t)padded, 100.0f);
+        float *before = malloc((size_t)padded * sizeof(float));
         assert_non_null(before);
         memcpy(before, scores, (size_t)padded * sizeof(float));
         k->softmax(1, count, padded, 0.125f, scores, (size_t)padded);

@@ -61,7 +61,7 @@ static void public_header_compiles_as_cxx17_without_a_warning(void **state)
     assert_true(compiles(compiler, "c++", "c++17"));
 }
 
-/* -- The tree -------------------------------------------------------------------------------------- */
+/* -- The tree ---------------------------------------------------------------------------------- */
 
 static const char *const folders[] = { "include",       "engine", "kernels",
                                        "weights_tools", "cli",    "bench" };

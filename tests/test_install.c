@@ -56,8 +56,8 @@ static int install_into_a_folder(void **state)
         root, root, root);
     if (system(command) != 0)
         return -1;
-    snprintf(command, sizeof command, "sed -n '/^```c$/,/^```$/p' README.md | sed '/^```/d' > %s/example.c",
-             root);
+    snprintf(command, sizeof command,
+             "sed -n '/^```c$/,/^```$/p' README.md | sed '/^```/d' > %s/example.c", root);
     return system(command);
 }
 
@@ -97,7 +97,9 @@ static void example_runs_against_the_static_library(void **state)
         "opt/flat/lib/libflatclip.a "
         "-ljpeg -lpng -lz -lcjson -lm -pthread -o static",
         root, compiler());
-    run("%s/static build/models/tiny.safetensors tests/data/images/good/cat_420.jpg | grep -q '^64 numbers'", root);
+    run("%s/static build/models/tiny.safetensors tests/data/images/good/cat_420.jpg "
+        "| grep -q '^64 numbers'",
+        root);
 }
 
 static void example_runs_against_the_shared_library(void **state)

@@ -30,7 +30,8 @@ static void compare(watcher *w, const char *stage)
     assert_int_equal(fc_safetensors_read_f32(w->trace, tensor, 0, tensor->count, want, NULL), 0);
     for (int r = 0; r < w->tower->seq; r++)
         for (int c = 0; c < w->tower->width; c++) {
-            const double error = fabs(fc_row(w->ws->x, (size_t)r)[c] - want[r * w->tower->width + c]);
+            const double error =
+                fabs(fc_row(w->ws->x, (size_t)r)[c] - want[r * w->tower->width + c]);
             if (!(error <= w->worst))
                 w->worst = error;
         }
@@ -46,8 +47,8 @@ static void watched_patch_embed(fc_backend *be, const fc_workspace *ws, const fc
     compare(w, "ln_pre");
 }
 
-static void watched_linear(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *linear, int rows,
-                           fc_epilogue epilogue)
+static void watched_linear(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *linear,
+                           int rows, fc_epilogue epilogue)
 {
     watcher *w = (watcher *)be;
     w->real->linear(be, out, in, linear, rows, epilogue);

@@ -167,8 +167,8 @@ static flatclip_status write_header(fc_model_writer *writer, flatclip_error *err
 
 /* -- Opening --------------------------------------------------------------------------------- */
 
-/* Calls make(writer) with one temporary name beside the final one after the other, until it succeeds
- * or fails for another reason than that the name is taken. */
+/* Calls make(writer) with one temporary name beside the final one after the other, until it
+ * succeeds or fails for another reason than that the name is taken. */
 static flatclip_status with_temporary_name(fc_model_writer *writer, int (*make)(fc_model_writer *),
                                            flatclip_error *err)
 {

@@ -15,10 +15,12 @@ static size_t saturating_add(size_t a, size_t b)
 void *fc_arena_take(fc_arena *arena, const char *name, size_t count, size_t size)
 {
     const size_t bytes = size && count > SIZE_MAX / size ? SIZE_MAX : count * size;
-    const size_t at = saturating_add(arena->used, FC_ARENA_ALIGN - 1) & ~(size_t)(FC_ARENA_ALIGN - 1);
+    const size_t at =
+        saturating_add(arena->used, FC_ARENA_ALIGN - 1) & ~(size_t)(FC_ARENA_ALIGN - 1);
     const size_t end = saturating_add(at, bytes);
 
-    arena->kind_bytes[arena->kind] = saturating_add(arena->kind_bytes[arena->kind], end - arena->used);
+    arena->kind_bytes[arena->kind] =
+        saturating_add(arena->kind_bytes[arena->kind], end - arena->used);
     arena->used = end;
     if (arena->watch) {
         const flatclip_region region = { arena->kind, name, at, bytes };

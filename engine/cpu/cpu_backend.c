@@ -23,7 +23,8 @@ static void layernorm_task(void *context, int task, int worker)
                             job->w->bias, fc_row(job->out, (size_t)first), job->out.stride);
 }
 
-static void layernorm(fc_backend *be, fc_rows out, fc_rows in, const fc_norm *w, int rows, int width)
+static void layernorm(fc_backend *be, fc_rows out, fc_rows in, const fc_norm *w, int rows,
+                      int width)
 {
     const fc_cpu_backend *cpu = (const fc_cpu_backend *)be;
     row_job job = { cpu->kernels, out, in, w, rows, width };
@@ -65,11 +66,13 @@ void fc_cpu_backend_layout(fc_cpu_backend *be, fc_arena *arena, const fc_tower *
     be->base.ops = &cpu_ops;
     be->kernels = kernels;
     arena->kind = FLATCLIP_REGION_WORKSPACE;
-    be->scratch = fc_arena_take(arena, "attention scratch table", (size_t)threads, sizeof *be->scratch);
+    be->scratch =
+        fc_arena_take(arena, "attention scratch table", (size_t)threads, sizeof *be->scratch);
     for (int i = 0; i < threads; i++) {
         const fc_cpu_scratch scratch = {
             fc_arena_take(arena, "attention keys", padded * FC_HEAD_DIM, sizeof(float)),
-            fc_arena_take(arena, "attention scores", padded * (size_t)kernels->tile_rows, sizeof(float)),
+            fc_arena_take(arena, "attention scores", padded * (size_t)kernels->tile_rows,
+                          sizeof(float)),
         };
         if (be->scratch)
             be->scratch[i] = scratch;

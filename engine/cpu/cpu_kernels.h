@@ -20,15 +20,15 @@ typedef struct {
     int panel;          /* columns that one tile computes: the width of a weight panel */
     int tile_rows;      /* rows that one tile computes at most */
 
-    /* sums[r * panel + c] = sum over k, ascending, of a[r * a_stride + k] * b[k * b_stride + c], for
-     * rows rows (1..tile_rows) and a whole panel of columns. Each sum is one float32 accumulator, so
-     * a row's bits do not depend on rows. Each step also prefetches one cache line from prefetch on
-     * (NULL: none). sums: at least rows * panel floats, contiguous. */
+    /* sums[r * panel + c] = sum over k, ascending, of a[r * a_stride + k] * b[k * b_stride + c],
+     * for rows rows (1..tile_rows) and a whole panel of columns. Each sum is one float32
+     * accumulator, so a row's bits do not depend on rows. Each step also prefetches one cache line
+     * from prefetch on (NULL: none). sums: at least rows * panel floats, contiguous. */
     void (*tile)(int rows, int depth, const float *a, size_t a_stride, const float *b,
                  size_t b_stride, float *sums, const float *prefetch);
 
-    /* Finishes rows x columns sums into out: see fc_epilogue. bias is per column, or NULL for PLAIN.
-     * bias may be read, and sums are readable, up to the full panel. */
+    /* Finishes rows x columns sums into out: see fc_epilogue. bias is per column, or NULL for
+     * PLAIN. bias may be read, and sums are readable, up to the full panel. */
     void (*finish)(fc_epilogue epilogue, int rows, int columns, const float *sums,
                    const float *bias, float *out, size_t out_stride);
 
@@ -41,7 +41,8 @@ typedef struct {
      * the rest becomes 0. padded is a multiple of the panel. */
     void (*softmax)(int rows, int count, int padded, float scale, float *scores, size_t stride);
 
-    /* out = x / |x|, in one fixed order of additions; NaN where |x| is 0 or not finite. out may be x. */
+    /* out = x / |x|, in one fixed order of additions; NaN where |x| is 0 or not finite. out may be
+     * x. */
     void (*unit_row)(int width, const float *x, float *out);
 
     /* Tables for tests: the transcendental functions, over count values (a multiple of 16). */

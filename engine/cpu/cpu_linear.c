@@ -1,9 +1,9 @@
 /* Linear layers: y = epilogue(x W^T + bias).
  *
- * Weights lie in panels [out / panel][in][panel], in the order in which the tile reads them. A block
- * of rows that fits the second-level cache stays there while the panels stream past it; while a
- * panel is in use, the next one is prefetched, which is what makes a batch of one fast. Rows are cut
- * into tiles of nearly equal height; a row's bits do not depend on the cut (cpu_kernels.h). */
+ * Weights lie in panels [out / panel][in][panel], in the order in which the tile reads them. A
+ * block of rows that fits the second-level cache stays there while the panels stream past it; while
+ * a panel is in use, the next one is prefetched, which is what makes a batch of one fast. Rows are
+ * cut into tiles of nearly equal height; a row's bits do not depend on the cut (cpu_kernels.h). */
 #include "engine/cpu/cpu_backend.h"
 
 enum {
@@ -84,7 +84,8 @@ void fc_cpu_linear(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *w, 
     job.panels = (w->out + cpu->kernels->panel - 1) / cpu->kernels->panel;
 
     /* One thread walks all panels; several share them, so that there are tasks enough. */
-    const int wanted = threads == 1 ? 1 : (threads * TASKS_PER_THREAD + job.blocks - 1) / job.blocks;
+    const int wanted =
+        threads == 1 ? 1 : (threads * TASKS_PER_THREAD + job.blocks - 1) / job.blocks;
     job.panels_per_task = (job.panels + wanted - 1) / wanted;
     job.groups = (job.panels + job.panels_per_task - 1) / job.panels_per_task;
     fc_pool_run(cpu->pool, linear_task, &job, job.blocks * job.groups);

@@ -1,5 +1,5 @@
-/* Patch embedding: pixels become rows of patches, a linear layer projects them, and the class token,
- * the position embedding and ln_pre finish the residual stream. */
+/* Patch embedding: pixels become rows of patches, a linear layer projects them, and the class
+ * token, the position embedding and ln_pre finish the residual stream. */
 #include "engine/cpu/cpu_backend.h"
 
 typedef struct {
@@ -11,7 +11,8 @@ typedef struct {
 } embed_job;
 
 /* One patch, channel by channel, from uint8 [S, S, 3]: normalised by table. */
-static void patch_from_u8(const fc_tower *tower, const uint8_t *image, int top, int left, float *out)
+static void patch_from_u8(const fc_tower *tower, const uint8_t *image, int top, int left,
+                          float *out)
 {
     const int side = tower->patch_size, size = tower->image_size;
     for (int c = 0; c < 3; c++)

@@ -23,7 +23,8 @@ typedef struct {
     char prefix[64];
 } visitor;
 
-static void one(const visitor *v, const char *suffix, weight_form form, int in, int out, float **place)
+static void one(const visitor *v, const char *suffix, weight_form form, int in, int out,
+                float **place)
 {
     char name[96];
     snprintf(name, sizeof name, "%s%s", v->prefix, suffix);

@@ -18,7 +18,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* -- Vector functions --------------------------------------------------------------------------- */
+/* -- Vector functions -------------------------------------------------------------------------- */
 
 /* exp(x) to about 1 ulp: x = n ln 2 + r, exp(r) by a polynomial of degree 6 fitted on
  * |r| <= ln 2 / 2 (relative error 2e-9), times 2^n. Below -87.3 the result stays at 1.2e-38, above
@@ -104,7 +104,7 @@ ALWAYS_INLINE float vec_largest(vec v)
     return largest;
 }
 
-/* -- Matrix product ----------------------------------------------------------------------------- */
+/* -- Matrix product ---------------------------------------------------------------------------- */
 
 /* rows is a constant where this is inlined, so that the accumulators live in registers. */
 ALWAYS_INLINE void tile_of(const int rows, int depth, const float *a, size_t a_stride,
@@ -195,7 +195,7 @@ static void finish(fc_epilogue epilogue, int rows, int columns, const float *sum
     }
 }
 
-/* -- Rows --------------------------------------------------------------------------------------- */
+/* -- Rows -------------------------------------------------------------------------------------- */
 
 /* Sum of (x - shift)^power over a row, for power 1 or 2: four chains, then one tree. */
 ALWAYS_INLINE float row_sum(int width, const float *x, float shift, const int power)

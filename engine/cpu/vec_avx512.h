@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #define VL 16          /* lanes */
-#define TILE_ROWS 14   /* 14 x 2 accumulators, 2 panel vectors and a broadcast: 31 of 32 registers */
+#define TILE_ROWS 14   /* 14 x 2 accumulators, 2 panel vectors, a broadcast: 31 of 32 registers */
 
 typedef __m512 vec;
 

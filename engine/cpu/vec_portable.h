@@ -29,7 +29,15 @@ static inline vec vec_blend(vec_int mask, vec yes, vec no)
 
 static inline vec vec_max(vec a, vec b) { return vec_blend(a > b, a, b); }
 static inline vec vec_min(vec a, vec b) { return vec_blend(a < b, a, b); }
-static inline vec vec_scale_exp2(vec v, vec biased) { return (vec)((vec_int)v + ((vec_int)biased << 23)); }
-static inline vec vec_select_less(vec a, vec b, vec yes, vec no) { return vec_blend(a < b, yes, no); }
+
+static inline vec vec_scale_exp2(vec v, vec biased)
+{
+    return (vec)((vec_int)v + ((vec_int)biased << 23));
+}
+
+static inline vec vec_select_less(vec a, vec b, vec yes, vec no)
+{
+    return vec_blend(a < b, yes, no);
+}
 
 #endif
