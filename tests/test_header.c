@@ -174,6 +174,24 @@ static void layers_include_only_what_lies_below_them(void **state)
     assert_int_equal(problems, 0);
 }
 
+static void no_line_is_longer_than_100_columns(void **state)
+{
+    (void)state;
+    int problems = 0;
+    for (int i = 0; i < file_count; i++) {
+        char line[1024];
+        FILE *file = fopen(files[i], "r");
+        assert_non_null(file);
+        for (int number = 1; fgets(line, sizeof line, file); number++)
+            if (strcspn(line, "\n") > 100) {
+                print_error("%s, line %d\n", files[i], number);
+                problems++;
+            }
+        fclose(file);
+    }
+    assert_int_equal(problems, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +199,7 @@ int main(void)
         cmocka_unit_test(public_header_compiles_as_cxx17_without_a_warning),
         cmocka_unit_test(file_names_are_unique),
         cmocka_unit_test(layers_include_only_what_lies_below_them),
+        cmocka_unit_test(no_line_is_longer_than_100_columns),
     };
     return cmocka_run_group_tests(tests, list_tree, free_tree);
 }
