@@ -20,13 +20,14 @@ typedef struct {
     size_t engine_bytes; /* weights included */
 } bench_result;
 
-static int usage(void)
+/* Prints how it is called, and returns code. */
+static int usage(FILE *to, int code)
 {
     fputs("usage: flatclip-bench -m MODEL [--batch 1,8,32] [--threads N] [--repeats N]\n"
           "                      [--device auto|cpu|cuda] [--json]\n"
           "Times encoding of ready pixels, after a warm-up; one session a batch size.\n",
-          stderr);
-    return 2;
+          to);
+    return code;
 }
 
 /* Reads "1,8,32". Returns 0 if it is not such a list. */
@@ -147,8 +148,10 @@ int main(int argc, char **argv)
     flatclip_error err = { FLATCLIP_OK, "" };
     flatclip_model_options model_options = FLATCLIP_MODEL_OPTIONS_INIT;
     flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+    if (asks_for_help(argc, argv))
+        return usage(stdout, 0);
     if (!read_options(argc, argv, &options))
-        return usage();
+        return usage(stderr, 2);
     model_options.device = options.device;
     flatclip_status status = flatclip_model_load(options.model, &model_options, &model, &err);
     for (long i = 0; status == FLATCLIP_OK && i < options.batch_count; i++)

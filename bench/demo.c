@@ -105,8 +105,10 @@ int main(int argc, char **argv)
     setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
     measure_exactly(argv);
     if ((argc != 3 && argc != 4) || strcmp(argv[1], "-m") != 0) {
-        fputs("usage: flatclip-demo -m MODEL [FOLDER of the sample photographs]\n", stderr);
-        return 2;
+        const int help = asks_for_help(argc, argv);
+        fputs("usage: flatclip-demo -m MODEL [FOLDER of the sample photographs]\n",
+              help ? stdout : stderr);
+        return help ? 0 : 2;
     }
     for (int i = 0; i < SAMPLES; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%s", argc == 4 ? argv[3] : "tests/data/images/good",

@@ -15,12 +15,13 @@ typedef struct {
     long threads, repeats;
 } gemm_options;
 
-static int usage(void)
+/* Prints how it is called, and returns code. */
+static int usage(FILE *to, int code)
 {
     fputs("usage: flatclip-gemm -m MODEL [--threads N] [--repeats N]\n"
           "Compares the rate of the linear layers alone with that of the forward pass.\n",
-          stderr);
-    return 2;
+          to);
+    return code;
 }
 
 static int read_options(int argc, char **argv, gemm_options *o)
@@ -138,8 +139,10 @@ static flatclip_status run(const gemm_options *o, flatclip_model *model, flatcli
 int main(int argc, char **argv)
 {
     gemm_options options;
+    if (asks_for_help(argc, argv))
+        return usage(stdout, 0);
     if (!read_options(argc, argv, &options))
-        return usage();
+        return usage(stderr, 2);
     flatclip_model *model = NULL;
     flatclip_session *session = NULL;
     flatclip_error err;

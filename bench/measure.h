@@ -120,6 +120,14 @@ static inline double sort_for_median(double *numbers, size_t count)
     return (numbers[(count - 1) / 2] + numbers[count / 2]) / 2;
 }
 
+static inline int asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return 1;
+    return 0;
+}
+
 /* Reads a device's name: auto, cpu or cuda. Returns 0 for another. */
 static inline int read_device(const char *name, flatclip_device *device)
 {

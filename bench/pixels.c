@@ -21,12 +21,13 @@ typedef struct {
     size_t byte_count;
 } subject;
 
-static int usage(void)
+/* Prints how it is called, and returns code. */
+static int usage(FILE *to, int code)
 {
     fputs("usage: flatclip-pixels [--resize WIDTHxHEIGHT] [--repeats N] [--json] [FILE...]\n"
           "Times pictures to 224 x 224 pixels on one thread; the median of N repeats (20).\n",
-          stderr);
-    return 2;
+          to);
+    return code;
 }
 
 static int read_size(const char *text, pixels_options *o)
@@ -144,8 +145,10 @@ static int report_file(const char *path, const pixels_options *o)
 int main(int argc, char **argv)
 {
     pixels_options options;
+    if (asks_for_help(argc, argv))
+        return usage(stdout, 0);
     if (!read_options(argc, argv, &options))
-        return usage();
+        return usage(stderr, 2);
     int good = 1;
     if (options.width)
         good &= report_resize(&options);

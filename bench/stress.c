@@ -43,14 +43,15 @@ static int add_file(const char *path, const struct stat *info, int kind, struct 
     return 0;
 }
 
-static int usage(void)
+/* Prints how it is called, and returns code. */
+static int usage(FILE *to, int code)
 {
     fputs(
         "usage: flatclip-stress -m MODEL [--iterations N | --minutes M] [--batch N] [--threads N]\n"
         "                       [--device auto|cpu|cuda] [--seed S] [--images DIR]\n"
         "Encodes at random batch sizes up to twice --batch (8) and fails at the first growth.\n",
-        stderr);
-    return 2;
+        to);
+    return code;
 }
 
 static int read_options(int argc, char **argv, stress_options *o)
@@ -222,8 +223,10 @@ int main(int argc, char **argv)
     stress_run run = { 0 };
     setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
     measure_exactly(argv);
+    if (asks_for_help(argc, argv))
+        return usage(stdout, 0);
     if (!read_options(argc, argv, &options))
-        return usage();
+        return usage(stderr, 2);
     if (!prepare(&options, &run)) {
         finish(&run);
         return 3;
