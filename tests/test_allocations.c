@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tests/counting_malloc.h"
 
+#include <sys/resource.h>
+
 #if !CAN_INTERPOSE
 int main(void)
 {
@@ -176,9 +178,39 @@ static void pictures_give_back_what_their_decoder_took(void **state)
     flatclip_model_free(model);
 }
 
+/* Minor page faults so far. */
+static long faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* A session's memory is touched when it is created, so resident memory does not creep later. */
+static void the_first_encode_touches_no_new_page(void **state)
+{
+    (void)state;
+    enum { BATCH = 16, SIDE = 224, FEW = 3 }; /* the kernel may fault in a page for itself */
+    static uint8_t pixels[BATCH * SIDE * SIDE * 3];
+    static float rows[BATCH * 64];
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_model("tiny", NULL);
+    memset(pixels, 100, sizeof pixels);
+    for (int i = 0; i < 2; i++) { /* the first time for code and stack */
+        flatclip_session *session = open_session(model, BATCH, 1);
+        const long before = faults();
+        must(flatclip_encode_pixels_u8(session, pixels, BATCH, rows, NULL, &err), &err);
+        if (i == 1 && faults() - before > FEW)
+            fail_msg("%ld page faults in the first encode of a session", faults() - before);
+        flatclip_session_free(session);
+    }
+    flatclip_model_free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_encode_touches_no_new_page),
         cmocka_unit_test(calls_from_shared_libraries_are_seen),
         cmocka_unit_test(encoding_ready_pixels_never_allocates),
         cmocka_unit_test(encoding_float_pixels_never_allocates),

@@ -197,6 +197,8 @@ static void check_softmax(const fc_cpu_kernels *k, const char *isa)
         float *before = malloc((size_t)padded * sizeof(float));
         assert_non_null(before);
         memcpy(before, scores, (size_t)padded * sizeof(float));
+        for (int i = count; i < padded; i++)
+            scores[i] = NAN; /* the padding must not matter */
         k->softmax(1, count, padded, 0.125f, scores, (size_t)padded);
 
         double top = -INFINITY, sum = 0;

@@ -1,11 +1,15 @@
 /* The thread pool: every task exactly once, runs beside background work, and the count of CPUs. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -94,6 +98,36 @@ static void workers_wake_after_a_sleep(void **state)
     fc_pool_free(pool);
 }
 
+/* Signals are the program's own affair: no worker may be picked to handle one. */
+static void workers_block_signals(void **state)
+{
+    (void)state;
+    fc_pool *pool;
+    assert_int_equal(fc_pool_create(4, &pool, NULL), FLATCLIP_OK);
+    /* The C library blocks all signals while a thread starts: wait until all have done something. */
+    tally t = { .pause_us = 500 };
+    fc_pool_run(pool, count_task, &t, 100);
+    int workers = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks));) {
+        char path[300], line[256];
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        FILE *status = fopen(path, "r");
+        assert_non_null(status);
+        unsigned long long blocked = 0;
+        while (fgets(line, sizeof line, status))
+            sscanf(line, "SigBlk: %llx", &blocked);
+        fclose(status);
+        workers += (blocked >> (SIGINT - 1) & 1) && (blocked >> (SIGUSR1 - 1) & 1);
+    }
+    closedir(tasks);
+    fc_pool_free(pool);
+    assert_int_equal(workers, 3);
+}
+
 static void cpu_count_follows_affinity(void **state)
 {
     (void)state;
@@ -116,6 +150,7 @@ int main(void)
         cmocka_unit_test(run_calls_every_task_once),
         cmocka_unit_test(background_tasks_are_done_beside_runs),
         cmocka_unit_test(workers_wake_after_a_sleep),
+        cmocka_unit_test(workers_block_signals),
         cmocka_unit_test(cpu_count_follows_affinity),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
