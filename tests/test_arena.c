@@ -8,6 +8,13 @@
 
 #include "engine/base/arena.h"
 
+/* The sanitizer would end the program over an allocation that cannot be had. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 typedef struct {
     size_t count, end;
     int is_wrong;
