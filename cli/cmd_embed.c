@@ -88,9 +88,8 @@ static flatclip_status load_model(embedding_run *run, flatclip_error *err)
 /* A session for these inputs: fewer of them than a batch need less memory. */
 static flatclip_status open_session(embedding_run *run, flatclip_error *err)
 {
-    enum { DEFAULT_BATCH = 32 };
     flatclip_session_options session = run->options->session;
-    const size_t batch = session.max_batch ? (size_t)session.max_batch : DEFAULT_BATCH;
+    const size_t batch = session.max_batch ? (size_t)session.max_batch : FLATCLIP_DEFAULT_BATCH;
     const size_t inputs = run->inputs.count;
 
     session.max_batch = (int)(inputs == 0 ? 1 : inputs < batch ? inputs : batch);

@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 
-enum { BATCH_MAX = 1024, THREADS_MAX = 256, DEVICE_INDEX_MAX = 1023 };
+enum { DEVICE_INDEX_MAX = 1023 };
 
 static const fc_word precision_words[] = { { "auto", FLATCLIP_PRECISION_AUTO },
                                            { "f32", FLATCLIP_PRECISION_F32 },
@@ -48,7 +48,7 @@ flatclip_status fc_engine_option_batch(const fc_option *option, const char *valu
 {
     uint64_t batch;
 
-    FC_TRY(fc_option_number(option, value, 1, BATCH_MAX, &batch, err));
+    FC_TRY(fc_option_number(option, value, 1, FLATCLIP_MAX_BATCH, &batch, err));
     options->max_batch = (int)batch;
     return FLATCLIP_OK;
 }
@@ -58,7 +58,7 @@ flatclip_status fc_engine_option_threads(const fc_option *option, const char *va
 {
     uint64_t threads;
 
-    FC_TRY(fc_option_number(option, value, 1, THREADS_MAX, &threads, err));
+    FC_TRY(fc_option_number(option, value, 1, FLATCLIP_MAX_THREADS, &threads, err));
     options->threads = (int)threads;
     return FLATCLIP_OK;
 }
@@ -70,18 +70,4 @@ const char *fc_precision_word(flatclip_precision precision)
             return precision_words[i].word;
     }
     return "unknown";
-}
-
-const char *fc_recipe_word(flatclip_recipe recipe)
-{
-    switch (recipe) {
-    case FLATCLIP_RECIPE_OPENAI: return "openai";
-    case FLATCLIP_RECIPE_HF: return "hf";
-    default: return "auto";
-    }
-}
-
-const char *fc_activation_word(flatclip_activation activation)
-{
-    return activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quickgelu";
 }

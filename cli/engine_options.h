@@ -19,9 +19,7 @@ flatclip_status fc_engine_option_batch(const fc_option *option, const char *valu
 flatclip_status fc_engine_option_threads(const fc_option *option, const char *value,
                                          flatclip_session_options *options, flatclip_error *err);
 
-/* The words of the command line for values of the engine: "f32", "openai", "quickgelu". */
+/* The word of the command line for a precision: "f32". */
 const char *fc_precision_word(flatclip_precision precision);
-const char *fc_recipe_word(flatclip_recipe recipe);
-const char *fc_activation_word(flatclip_activation activation);
 
 #endif

@@ -7,7 +7,7 @@
 #include "engine/cpu/cpu_weights.h"
 #include "engine/options.h"
 
-enum { MAX_THREADS = 256, MAX_LOADING_THREADS = 8 }; /* more wait for memory, not for each other */
+enum { MAX_LOADING_THREADS = 8 }; /* more wait for memory, not for each other */
 
 static const char *precision_name(flatclip_precision precision)
 {
@@ -30,7 +30,7 @@ flatclip_status fc_model_options_read(const flatclip_model_options *options,
     FC_TRY(fc_check_range("device_index", full->device_index, 0, 1023, err));
     FC_TRY(fc_check_range("precision", full->precision, FLATCLIP_PRECISION_AUTO,
                           FLATCLIP_PRECISION_INT8, err));
-    FC_TRY(fc_check_range("threads", full->threads, 0, MAX_THREADS, err));
+    FC_TRY(fc_check_range("threads", full->threads, 0, FLATCLIP_MAX_THREADS, err));
     if (full->threads == 0) {
         const int cpus = fc_cpu_count();
         full->threads = cpus < MAX_LOADING_THREADS ? cpus : MAX_LOADING_THREADS;

@@ -8,22 +8,20 @@
 #include "engine/options.h"
 #include "engine/workspace.h"
 
-enum { DEFAULT_BATCH = 32, MAX_BATCH = 1024, MAX_THREADS = 256 };
-
 flatclip_status fc_session_options_read(const flatclip_model *model,
                                         const flatclip_session_options *options,
                                         flatclip_session_options *full, flatclip_error *err)
 {
     *full = (flatclip_session_options)FLATCLIP_SESSION_OPTIONS_INIT;
     FC_TRY(fc_options_read("flatclip_session_options", options, full, sizeof *full, err));
-    FC_TRY(fc_check_range("max_batch", full->max_batch, 0, MAX_BATCH, err));
-    FC_TRY(fc_check_range("threads", full->threads, 0, MAX_THREADS, err));
+    FC_TRY(fc_check_range("max_batch", full->max_batch, 0, FLATCLIP_MAX_BATCH, err));
+    FC_TRY(fc_check_range("threads", full->threads, 0, FLATCLIP_MAX_THREADS, err));
     FC_TRY(fc_check_range("recipe", full->recipe, FLATCLIP_RECIPE_AUTO, FLATCLIP_RECIPE_HF, err));
     if (full->max_batch == 0)
-        full->max_batch = DEFAULT_BATCH;
+        full->max_batch = FLATCLIP_DEFAULT_BATCH;
     if (full->threads == 0) {
         const int cpus = fc_cpu_count();
-        full->threads = cpus < MAX_THREADS ? cpus : MAX_THREADS;
+        full->threads = cpus < FLATCLIP_MAX_THREADS ? cpus : FLATCLIP_MAX_THREADS;
     }
     if (full->recipe == FLATCLIP_RECIPE_AUTO)
         full->recipe = model->config.recipe;

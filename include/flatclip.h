@@ -41,6 +41,11 @@ extern "C" {
 
 #define FLATCLIP_VERSION 100 /* major * 10000 + minor * 100 + patch: 0.1.0 */
 
+/* Limits of the options below, and what max_batch is if it is not given. */
+#define FLATCLIP_MAX_BATCH 1024
+#define FLATCLIP_MAX_THREADS 256
+#define FLATCLIP_DEFAULT_BATCH 32
+
 typedef struct flatclip_model flatclip_model;
 typedef struct flatclip_session flatclip_session;
 

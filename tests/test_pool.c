@@ -104,7 +104,7 @@ static void workers_block_signals(void **state)
     (void)state;
     fc_pool *pool;
     assert_int_equal(fc_pool_create(4, &pool, NULL), FLATCLIP_OK);
-    /* The C library blocks all signals while a thread starts: wait until all have done something. */
+    /* The C library blocks all signals while a thread starts: wait until all have done a task. */
     tally t = { .pause_us = 500 };
     fc_pool_run(pool, count_task, &t, 100);
     int blocking = 0, others = 0;

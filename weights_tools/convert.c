@@ -53,11 +53,6 @@ static flatclip_status compare_all(const fc_source_config *beside, const fc_clip
     return compare(beside, "vocabulary size", said->vocab_size, found->vocab_size, err);
 }
 
-static const char *activation_name(flatclip_activation activation)
-{
-    return activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quickgelu";
-}
-
 static flatclip_status decide_activation(const fc_weight_source *source,
                                          const fc_convert_options *options,
                                          const fc_source_config *beside,
@@ -74,10 +69,10 @@ static flatclip_status decide_activation(const fc_weight_source *source,
     if (options->activation && beside->said.activation &&
         options->activation != beside->said.activation)
         snprintf(report->activation, sizeof report->activation, "%s, as asked, although %s",
-                 activation_name(config->activation), beside->activation_reason);
+                 fc_activation_word(config->activation), beside->activation_reason);
     else
         snprintf(report->activation, sizeof report->activation, "%s: %s",
-                 activation_name(config->activation),
+                 fc_activation_word(config->activation),
                  options->activation ? "as asked" : beside->activation_reason);
     return FLATCLIP_OK;
 }
@@ -131,7 +126,7 @@ static flatclip_status decide(const fc_clip_checkpoint *checkpoint,
                                                 : "OpenAI's and open_clip's",
              checkpoint->prefix[0] ? ", with the prefix " : "", checkpoint->prefix);
     snprintf(report->recipe, sizeof report->recipe, "%s: %s",
-             config->recipe == FLATCLIP_RECIPE_HF ? "hf" : "openai", beside.recipe_reason);
+             fc_recipe_word(config->recipe), beside.recipe_reason);
     return fc_clip_config_check(config, source->path, err);
 }
 

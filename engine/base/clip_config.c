@@ -28,6 +28,16 @@ int fc_clip_tokens(const fc_clip_config *config)
     return grid * grid + 1;
 }
 
+const char *fc_activation_word(flatclip_activation activation)
+{
+    return activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quickgelu";
+}
+
+const char *fc_recipe_word(flatclip_recipe recipe)
+{
+    return recipe == FLATCLIP_RECIPE_HF ? "hf" : "openai";
+}
+
 void fc_clip_default_normalisation(fc_clip_config *config)
 {
     static const float mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
@@ -305,9 +315,8 @@ void fc_clip_config_write(const fc_clip_config *config, fc_metadata_fn *put, voi
         snprintf(text, sizeof text, "%d", number);
         put(user, NUMBERS[i].key, text);
     }
-    put(user, "activation",
-        config->activation == FLATCLIP_ACTIVATION_GELU ? "gelu" : "quickgelu");
-    put(user, "recipe", config->recipe == FLATCLIP_RECIPE_HF ? "hf" : "openai");
+    put(user, "activation", fc_activation_word(config->activation));
+    put(user, "recipe", fc_recipe_word(config->recipe));
     format_triple(config->mean, text);
     put(user, "mean", text);
     format_triple(config->std, text);

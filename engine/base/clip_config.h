@@ -31,6 +31,10 @@ typedef struct {
 /* Tokens of the image tower: one a patch, and the class token. */
 int fc_clip_tokens(const fc_clip_config *config);
 
+/* The words of model files, messages and the command line: quickgelu or gelu, openai or hf. */
+const char *fc_activation_word(flatclip_activation activation);
+const char *fc_recipe_word(flatclip_recipe recipe);
+
 /* OpenAI's mean and std, which every public CLIP except a few fine-tunes uses. */
 void fc_clip_default_normalisation(fc_clip_config *config);
 
