@@ -57,6 +57,9 @@ typedef struct fc_pickle fc_pickle;
 flatclip_status fc_pickle_read(const char *name, const unsigned char *data, size_t bytes,
                                fc_pickle **pickle, size_t *used, flatclip_error *err);
 const fc_pickle_value *fc_pickle_root(const fc_pickle *pickle);
+
+/* Every storage that the pickle mentions, in its order, one entry a mention: storage [*count]. */
+const fc_pickle_value *const *fc_pickle_storages(const fc_pickle *pickle, size_t *count);
 void fc_pickle_close(fc_pickle *pickle); /* NULL is allowed */
 
 #endif

@@ -183,10 +183,11 @@ const char *fc_safetensors_metadata(const fc_safetensors *file, const char *key)
 
 /* -- Reading --------------------------------------------------------------------------------- */
 
-static void convert(fc_dtype dtype, const void *in, size_t count, float *out)
+void fc_dtype_to_floats(fc_dtype dtype, const void *in, size_t count, float *out)
 {
     const double *wide = in;
     switch (dtype) {
+    case FC_F32: memcpy(out, in, count * sizeof *out); break;
     case FC_F16: fc_halves_to_floats(in, count, out); break;
     case FC_BF16: fc_bf16s_to_floats(in, count, out); break;
     default: /* FC_F64: the caller has excluded all others */
@@ -217,7 +218,7 @@ flatclip_status fc_safetensors_read_f32(const fc_safetensors *file, const fc_ten
     while (count) {
         const size_t now = count < CHUNK_BYTES / width ? (size_t)count : CHUNK_BYTES / width;
         FC_TRY(read_exactly(file, tensor->name, chunk, now * width, offset, err));
-        convert(tensor->dtype, chunk, now, out);
+        fc_dtype_to_floats(tensor->dtype, chunk, now, out);
         out += now;
         offset += now * width;
         count -= now;

@@ -18,6 +18,10 @@ typedef enum {
 size_t fc_dtype_bytes(fc_dtype dtype);
 const char *fc_dtype_name(fc_dtype dtype);  /* as in the file: "BF16" */
 
+/* Converts count values of a floating dtype (F32, F16, BF16, F64) to float32; in is aligned for it
+ * and does not overlap out. */
+void fc_dtype_to_floats(fc_dtype dtype, const void *in, size_t count, float *out);
+
 typedef struct {
     const char *name;
     fc_dtype dtype;
