@@ -11,20 +11,24 @@
 static const char help_text[] =
     "Usage: flatclip convert SOURCE -o MODEL [options]\n"
     "\n"
-    "Makes a model file from public CLIP weights. SOURCE is a .safetensors file of Hugging Face\n"
-    "or open_clip, or the folder that holds it with its configuration. Which layout it has is\n"
-    "told by its content.\n"
+    "Makes a model file from public CLIP weights: OpenAI's .pt, a Hugging Face folder or file, an\n"
+    "open_clip file or training checkpoint; .safetensors, torch.save, TorchScript, or the index of\n"
+    "several files. Kind and layout are told by content. Nothing in SOURCE is run.\n"
     "\n"
     "  -o, --output MODEL     the file to write (.safetensors)\n"
     "      --dtype WORD       f32, f16 or bf16: how the file stores weights; default: as SOURCE\n"
     "      --activation WORD  quickgelu (OpenAI's weights) or gelu (most open_clip weights);\n"
-    "                         default: what the configuration beside SOURCE says\n"
+    "                         default: what the configuration that belongs to SOURCE says, or\n"
+    "                         what is known of this file, or what its own code computes\n"
+    "      --resize-pos       resample position embeddings (bicubic) to the image size that the\n"
+    "                         configuration says, if the weights have another\n"
     "\n"
     "Exit codes\n"
     "  0  done    2  the command line is wrong    3  SOURCE or MODEL cannot be used\n"
     "\n"
-    "Example\n"
-    "  flatclip convert clip-vit-base-patch32/ -o ViT-B-32.safetensors\n";
+    "Examples\n"
+    "  flatclip convert ViT-B-32.pt -o ViT-B-32.safetensors\n"
+    "  flatclip convert clip-vit-base-patch32/ -o ViT-B-32.safetensors --dtype f16\n";
 
 enum { OUTPUT, DTYPE, ACTIVATION, RESIZE_POS, HELP, OPTIONS };
 
@@ -32,7 +36,7 @@ static const fc_option options_known[OPTIONS] = {
     [OUTPUT] = { "output", 'o', FC_OPTION_VALUE, "the model file to write" },
     [DTYPE] = { "dtype", 0, FC_OPTION_VALUE, FC_EXPECTS_STORAGE },
     [ACTIVATION] = { "activation", 0, FC_OPTION_VALUE, "quickgelu or gelu" },
-    [RESIZE_POS] = { "resize-pos", 0, FC_OPTION_LATER, NULL },
+    [RESIZE_POS] = { "resize-pos", 0, FC_OPTION_FLAG, NULL },
     [HELP] = { "help", 'h', FC_OPTION_FLAG, NULL },
 };
 
@@ -52,6 +56,7 @@ static flatclip_status apply(command_line *line, int which, const char *value, f
     switch (which) {
     case OUTPUT: line->output = value; break;
     case HELP: line->help = 1; break;
+    case RESIZE_POS: line->convert.resize_positions = 1; break;
     case DTYPE:
         line->convert.keep_dtype = 0;
         return fc_storage_option(option, value, &line->convert.dtype, err);
@@ -91,15 +96,20 @@ static int print_report(const char *output, const fc_convert_report *report)
     printf("layout      %s\n", report->layout);
     printf("activation  %s\n", report->activation);
     printf("recipe      %s\n", report->recipe);
+    if (report->positions[0])
+        printf("positions   %s\n", report->positions);
+    if (report->vocabulary[0])
+        printf("vocabulary  %s\n", report->vocabulary);
     if (report->ignored[0])
         printf("left out    %s\n", report->ignored);
+    printf("weights     sha256 %s\n", report->config.weights_sha256);
     printf("wrote       %s\n", output);
     return fc_finish_stdout("convert", FC_EXIT_OK);
 }
 
 int fc_cmd_convert(int argc, char **argv)
 {
-    command_line line = { NULL, NULL, { FC_F32, 1, 0 }, 0 };
+    command_line line = { NULL, NULL, { FC_F32, 1, 0, 0 }, 0 };
     fc_convert_report report;
     flatclip_error err;
 

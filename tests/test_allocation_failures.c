@@ -110,7 +110,7 @@ static void every_failing_allocation_of_a_session_is_clean(void **state)
 /* A folder of Hugging Face's layout, whose config.json is read too, into a file in folder. */
 static flatclip_status convert_checkpoint(void *folder, flatclip_error *err)
 {
-    static const fc_convert_options options = { FC_BF16, 0, (flatclip_activation)0 };
+    static const fc_convert_options options = { FC_BF16, 0, (flatclip_activation)0, 0 };
     char path[PATH_MAX];
     const flatclip_status status = fc_convert("tests/data/checkpoints/hf", &options,
                                               temp_path(folder, "out.safetensors", path), NULL,

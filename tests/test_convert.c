@@ -16,8 +16,8 @@
 #define CHECKPOINTS "tests/data/checkpoints/"
 static const char MICRO[] = "7228987683a38e223515706651e7fa3bb12199b5c1ee9dacb0a4c1df167efbae";
 static const char MICRO_BF16[] = "eb2f38164b041eb046786ed0055b754a87c667a1576102a96aea591d20202082";
-static const fc_convert_options TO_F32 = { FC_F32, 0, (flatclip_activation)0 };
-static const fc_convert_options QUICK = { FC_F32, 0, FLATCLIP_ACTIVATION_QUICKGELU };
+static const fc_convert_options TO_F32 = { FC_F32, 0, (flatclip_activation)0, 0 };
+static const fc_convert_options QUICK = { FC_F32, 0, FLATCLIP_ACTIVATION_QUICKGELU, 0 };
 
 /* -- Helpers --------------------------------------------------------------------------------- */
 
@@ -181,22 +181,61 @@ static void every_layout_gives_the_same_weights(void **state)
           "open_clip_model.safetensors" },
         { CHECKPOINTS, "open_clip", "quickgelu: open_clip_config.json", "openai: as OpenAI's",
           "open_clip_model.safetensors" },
+        { CHECKPOINTS "hf/pytorch_model.bin", "Hugging Face", "quickgelu: config.json",
+          "openai: no preprocessor_config.json", "pytorch_model.bin" },
+        { CHECKPOINTS "open_clip_training.pt", "open_clip's, with the prefix module.",
+          "quickgelu: open_clip_config.json", "openai: as OpenAI's", "open_clip_training.pt" },
+        { CHECKPOINTS "openai_jit_fp16.pt", "OpenAI's",
+          "quickgelu: its own code computes x * sigmoid(1.702 x)", "openai: no configuration",
+          "openai_jit_fp16.pt" },
+        { CHECKPOINTS "openai_state_fp16.pt", "OpenAI's", NULL, "openai: no configuration",
+          "openai_state_fp16.pt" },
+        { CHECKPOINTS "openai_state_fp32.pt", "OpenAI's", NULL, "openai: no configuration",
+          "openai_state_fp32.pt" },
+        { CHECKPOINTS "openai_state_legacy.pt", "OpenAI's", NULL, "openai: no configuration",
+          "openai_state_legacy.pt" },
+        { CHECKPOINTS "views.pt", "OpenAI's", NULL, "openai: no configuration", "views.pt" },
+        { CHECKPOINTS "deflated.pt", "OpenAI's", NULL, "openai: no configuration",
+          "deflated.pt" },
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        const fc_convert_report report = convert(*state, good[i].source, &TO_F32);
+        if (!good[i].activation) /* nothing tells it: a configuration beside is another file's */
+            expect_refusal(*state, good[i].source, &TO_F32, FLATCLIP_ERR_FORMAT,
+                           "open_clip_config.json may belong to another checkpoint");
+        const fc_convert_report report = convert(*state, good[i].source,
+                                                 good[i].activation ? &TO_F32 : &QUICK);
         assert_string_equal(report.config.weights_sha256, MICRO);
         expect_text(report.layout, good[i].layout);
-        expect_text(report.activation, good[i].activation);
+        expect_text(report.activation, good[i].activation ? good[i].activation
+                                                          : "quickgelu: as asked");
+        assert_non_null(strstr(report.activation, report.config.activation_from));
         expect_text(report.recipe, good[i].recipe);
         assert_string_equal(report.config.source, good[i].name);
         assert_int_equal(strlen(report.config.source_sha256), 64);
-        assert_string_equal(report.ignored, "");
         assert_int_equal(report.config.image_size, 224);
         assert_int_equal(report.config.patch_size, 32);
         assert_int_equal(report.config.embed_dim, 32);
         assert_int_equal(report.config.vision.heads, 1);
         assert_int_equal(report.config.text.layers, 1);
         assert_int_equal(report.config.vocab_size, 1000);
+    }
+}
+
+static void what_is_left_out_is_reported(void **state)
+{
+    static const char *const expected[][2] = {
+        { CHECKPOINTS "hf", "" },
+        { CHECKPOINTS "hf/pytorch_model.bin", "position_ids and 1 more that hold no weights" },
+        { CHECKPOINTS "open_clip_training.pt", "optimizer" },
+        { CHECKPOINTS "openai_jit_fp16.pt", "input_resolution and 2 more that hold no weights" },
+        { CHECKPOINTS "views.pt", "note" },
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const fc_convert_report report = convert(*state, expected[i][0], &QUICK);
+        if (expected[i][1][0])
+            expect_text(report.ignored, expected[i][1]);
+        else
+            assert_string_equal(report.ignored, "");
     }
 }
 
@@ -216,12 +255,14 @@ static fc_dtype stored_type(const temp_folder *folder)
 static void types_are_kept_or_changed_as_asked(void **state)
 {
     const char *bf16 = CHECKPOINTS "open_clip_bf16.safetensors";
-    const fc_convert_options keep = { FC_F32, 1, (flatclip_activation)0 };
-    const fc_convert_options half = { FC_F16, 0, (flatclip_activation)0 };
+    const fc_convert_options keep = { FC_F32, 1, (flatclip_activation)0, 0 };
+    const fc_convert_options half = { FC_F16, 0, (flatclip_activation)0, 0 };
     assert_string_equal(convert(*state, bf16, &keep).config.weights_sha256, MICRO_BF16);
     assert_int_equal(stored_type(*state), FC_BF16);
     assert_string_equal(convert(*state, bf16, &TO_F32).config.weights_sha256, MICRO_BF16);
     assert_int_equal(stored_type(*state), FC_F32);
+    assert_string_equal(convert(*state, CHECKPOINTS "bf16.pt", &QUICK).config.weights_sha256,
+                        MICRO_BF16);
     assert_string_equal(convert(*state, CHECKPOINTS "hf", &keep).config.weights_sha256, MICRO);
     assert_int_equal(stored_type(*state), FC_F32);
     assert_string_equal(convert(*state, CHECKPOINTS "hf", &half).config.weights_sha256, MICRO);
@@ -231,7 +272,7 @@ static void types_are_kept_or_changed_as_asked(void **state)
 static void without_a_configuration_the_activation_must_be_given(void **state)
 {
     char path[PATH_MAX];
-    const fc_convert_options gelu = { FC_F32, 0, FLATCLIP_ACTIVATION_GELU };
+    const fc_convert_options gelu = { FC_F32, 0, FLATCLIP_ACTIVATION_GELU, 0 };
     rewrite(*state, CHECKPOINTS "open_clip_model.safetensors", "alone.safetensors", keep_name,
             NULL, path);
     expect_refusal(*state, path, &TO_F32, FLATCLIP_ERR_FORMAT,
@@ -282,7 +323,7 @@ static void a_model_of_images_alone_is_converted(void **state)
 static void a_model_file_of_ours_can_change_its_type(void **state)
 {
     char path[PATH_MAX];
-    const fc_convert_options bf16 = { FC_BF16, 0, (flatclip_activation)0 };
+    const fc_convert_options bf16 = { FC_BF16, 0, (flatclip_activation)0, 0 };
     flatclip_error err;
     temp_path(*state, "own.safetensors", path);
     assert_int_equal(fc_synth_write("micro", 1, FC_F32, path, &err), FLATCLIP_OK);
@@ -374,6 +415,60 @@ static void open_clip_configurations_are_obeyed_or_refused(void **state)
     assert_int_equal(report.config.activation, FLATCLIP_ACTIVATION_GELU);
     expect_text(report.activation, "no quick_gelu, which means exact GELU");
     assert_true(report.config.mean[1] == 0.25f && report.config.std[2] == 3);
+}
+
+/* A folder of downloads: the configuration that lies there may be another file's. */
+static void a_configuration_of_another_checkpoint_is_not_believed(void **state)
+{
+    char path[PATH_MAX], other[PATH_MAX], ours[PATH_MAX];
+    flatclip_error err;
+    rewrite(*state, CHECKPOINTS "open_clip_model.safetensors", "ViT.safetensors", keep_name, NULL,
+            path);
+    write_text(*state, "open_clip_config.json", MODEL("", "", ""));
+    fc_convert_report report = convert(*state, path, &TO_F32); /* no other is there */
+    assert_int_equal(report.config.activation, FLATCLIP_ACTIVATION_GELU);
+    assert_int_equal(fc_convert(path, &TO_F32, temp_path(*state, "ours.safetensors", ours), NULL,
+                                &err), FLATCLIP_OK); /* models of ours do not count */
+    rewrite(*state, CHECKPOINTS "open_clip_model.safetensors", "other.safetensors", keep_name, NULL,
+            other);
+    expect_refusal(*state, path, &TO_F32, FLATCLIP_ERR_FORMAT,
+                   "open_clip_config.json may belong to another checkpoint");
+    place(*state, 0, path); /* but its own name tells that it is this one's */
+    report = convert(*state, path, &TO_F32);
+    assert_int_equal(report.config.activation, FLATCLIP_ACTIVATION_GELU);
+}
+
+static void positions_of_another_grid_are_resampled_only_when_asked(void **state)
+{
+    char path[PATH_MAX], out[PATH_MAX];
+    const fc_convert_options resize = { FC_F32, 0, FLATCLIP_ACTIVATION_QUICKGELU, 1 };
+    float from[64], to[64];
+    fc_safetensors *before, *after;
+    flatclip_error err;
+    place(*state, 0, path);
+    fc_convert_report report = convert(*state, path, &resize); /* nothing asks for another */
+    assert_string_equal(report.positions, "");
+    assert_string_equal(report.config.weights_sha256, MICRO);
+    write_text(*state, "open_clip_config.json", MODEL("\"image_size\":320", "", ""));
+    expect_refusal(*state, path, &QUICK, FLATCLIP_ERR_FORMAT, "--resize-pos resamples them");
+    report = convert(*state, path, &resize);
+    expect_text(report.positions, "from 7 x 7 to 10 x 10 (bicubic)");
+    assert_int_equal(report.config.image_size, 320);
+    write_text(*state, "open_clip_config.json", MODEL("\"image_size\":330", "", ""));
+    expect_refusal(*state, path, &resize, FLATCLIP_ERR_FORMAT, "no multiple of their patches");
+
+    assert_int_equal(fc_safetensors_open(path, &before, &err), FLATCLIP_OK);
+    assert_int_equal(fc_safetensors_open(temp_path(*state, "out.safetensors", out), &after, &err),
+                     FLATCLIP_OK);
+    const char *name = "visual.positional_embedding"; /* the class token's row stays as it is */
+    assert_int_equal(fc_safetensors_find(after, name)->dim[0], 101);
+    assert_int_equal(fc_safetensors_read_f32(before, fc_safetensors_find(before, name), 0, 64, from,
+                                             &err), FLATCLIP_OK);
+    assert_int_equal(fc_safetensors_read_f32(after, fc_safetensors_find(after, name), 0, 64, to,
+                                             &err), FLATCLIP_OK);
+    assert_memory_equal(from, to, sizeof from);
+    fc_safetensors_close(before);
+    fc_safetensors_close(after);
 }
 
 #define HF(keys) "{\"model_type\":\"clip\",\"vision_config\":{" keys "}}"
@@ -498,25 +593,6 @@ static void models_that_cannot_be_run_are_refused_by_name(void **state)
                    "no CLIP image tower");
 }
 
-static void files_of_another_kind_are_refused_by_name(void **state)
-{
-    char path[PATH_MAX];
-    const temp_folder *folder = *state;
-    write_text(folder, "zip.pt", "PK\3\4 and so on");
-    expect_refusal(folder, temp_path(folder, "zip.pt", path), &QUICK, FLATCLIP_ERR_FORMAT,
-                   "zip archive");
-    write_text(folder, "old.pt", "\x80\x02\x8a");
-    expect_refusal(folder, temp_path(folder, "old.pt", path), &QUICK, FLATCLIP_ERR_FORMAT,
-                   "Python pickle");
-    expect_refusal(folder, "tests/data/images.txt", &QUICK, FLATCLIP_ERR_FORMAT,
-                   "not a .safetensors file");
-    expect_refusal(folder, temp_path(folder, "absent", path), &QUICK, FLATCLIP_ERR_IO,
-                   "No such file");
-    expect_refusal(folder, folder->path, &QUICK, FLATCLIP_ERR_IO, "holds neither");
-    write_text(folder, "pytorch_model.bin", "PK");
-    expect_refusal(folder, folder->path, &QUICK, FLATCLIP_ERR_FORMAT, "as pytorch_model.bin");
-}
-
 static void the_source_is_never_overwritten(void **state)
 {
     char path[PATH_MAX], link_path[PATH_MAX];
@@ -535,6 +611,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(every_layout_gives_the_same_weights),
+        IN_FOLDER(what_is_left_out_is_reported),
+        IN_FOLDER(a_configuration_of_another_checkpoint_is_not_believed),
+        IN_FOLDER(positions_of_another_grid_are_resampled_only_when_asked),
         IN_FOLDER(types_are_kept_or_changed_as_asked),
         IN_FOLDER(without_a_configuration_the_activation_must_be_given),
         IN_FOLDER(a_prefix_is_stripped_and_what_holds_no_weights_is_left_out),
@@ -546,7 +625,6 @@ int main(void)
         IN_FOLDER(a_preprocessor_decides_recipe_mean_and_std),
         IN_FOLDER(the_locale_of_the_program_changes_no_number),
         IN_FOLDER(models_that_cannot_be_run_are_refused_by_name),
-        IN_FOLDER(files_of_another_kind_are_refused_by_name),
         IN_FOLDER(the_source_is_never_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,7 @@ static int count_layers(const fc_clip_checkpoint *checkpoint, const char *prefix
     return layers;
 }
 
-static flatclip_status infer_vision(const fc_clip_checkpoint *checkpoint, fc_clip_config *config,
+static flatclip_status infer_vision(fc_clip_checkpoint *checkpoint, fc_clip_config *config,
                                     flatclip_error *err)
 {
     int conv[4], position[2], proj[2];
@@ -156,6 +156,7 @@ static flatclip_status infer_vision(const fc_clip_checkpoint *checkpoint, fc_cli
         return fc_fail(err, FLATCLIP_ERR_FORMAT,
                        "%.120s: the image tower has %d position embeddings, which is not one and "
                        "a square", checkpoint->source->path, position[0]);
+    checkpoint->grid = grid;
     config->patch_size = conv[2];
     config->image_size = conv[2] < 4096 ? grid * conv[2] : INT_MAX;
     config->embed_dim = proj[1];
@@ -183,7 +184,7 @@ static flatclip_status infer_text(const fc_clip_checkpoint *checkpoint, fc_clip_
     return FLATCLIP_OK;
 }
 
-flatclip_status fc_clip_checkpoint_infer(const fc_clip_checkpoint *checkpoint,
+flatclip_status fc_clip_checkpoint_infer(fc_clip_checkpoint *checkpoint,
                                          fc_clip_config *config, flatclip_error *err)
 {
     config->text = (fc_tower_config){ 0, 0, 0 };
@@ -197,10 +198,13 @@ flatclip_status fc_clip_checkpoint_infer(const fc_clip_checkpoint *checkpoint,
 /* -- The tensors ----------------------------------------------------------------------------- */
 
 /* The shape that a part of spec must have in the checkpoint. */
-static void expected_shape(const fc_tensor_spec *spec, int parts, int transposed, uint64_t dim[4])
+static void expected_shape(const fc_clip_checkpoint *checkpoint, const fc_tensor_spec *spec,
+                           int parts, int transposed, uint64_t dim[4])
 {
     for (int i = 0; i < spec->rank; i++)
         dim[i] = spec->dim[transposed ? spec->rank - 1 - i : i];
+    if (!strcmp(spec->name, "visual.positional_embedding")) /* may be resampled later */
+        dim[0] = (uint64_t)checkpoint->grid * (uint64_t)checkpoint->grid + 1;
     if (spec->rank)
         dim[0] /= (uint64_t)parts;
 }
@@ -237,7 +241,7 @@ static flatclip_status check_tensor(fc_clip_checkpoint *checkpoint, const fc_ten
     if (!parts)
         return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.130s: tensor %.140s is missing", source->path,
                        missing);
-    expected_shape(spec, parts, transposed, dim);
+    expected_shape(checkpoint, spec, parts, transposed, dim);
     *stored = part[0]->dtype;
     for (int i = 0; i < parts; i++) {
         FC_TRY(check_part(checkpoint, part[i], dim, spec->rank, err));

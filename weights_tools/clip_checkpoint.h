@@ -10,6 +10,7 @@ typedef struct {
     fc_layout layout;
     char prefix[65];                /* before every name */
     unsigned char *used;            /* [source->count]: nonzero for those that make up the model */
+    int grid;                       /* of its position embeddings, once inferred: 7 for 7 x 7 */
 } fc_clip_checkpoint;
 
 /* Tells the layout from the names of tensors. On success the caller ends it with
@@ -19,8 +20,9 @@ flatclip_status fc_clip_checkpoint_open(const fc_weight_source *source,
                                         fc_clip_checkpoint *checkpoint, flatclip_error *err);
 void fc_clip_checkpoint_close(fc_clip_checkpoint *checkpoint);
 
-/* Infers from shapes all dimensions of config, and nothing else of it. Errors: FORMAT. */
-flatclip_status fc_clip_checkpoint_infer(const fc_clip_checkpoint *checkpoint,
+/* Infers from shapes all dimensions of config, and nothing else of it. The caller may then ask for
+ * another image_size, which means resampled position embeddings. Errors: FORMAT. */
+flatclip_status fc_clip_checkpoint_infer(fc_clip_checkpoint *checkpoint,
                                          fc_clip_config *config, flatclip_error *err);
 
 /* Checks that the checkpoint has every tensor of config, in the right shape and stored as floats,

@@ -76,7 +76,7 @@ typedef struct {
 static void put_metadata(void *user, const char *key, const char *value)
 {
     header_tree *tree = user;
-    char plain[sizeof((fc_clip_config *)0)->source];
+    char plain[sizeof((fc_clip_config *)0)->activation_from]; /* the longest */
     if (!strcmp(key, "weights_sha256"))
         value = "0000000000000000000000000000000000000000000000000000000000000000";
     const char *c = value;

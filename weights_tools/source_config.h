@@ -13,8 +13,9 @@ typedef struct {
     char recipe_reason[120];
 } fc_source_config;
 
-/* Reads what lies in the folder of the checkpoint file at path and belongs to its layout. recipe,
- * mean and std of said are always filled. Refuses, by name, models and ways of resizing that we do
+/* Reads what lies in the folder of the checkpoint file at path and belongs to it. recipe, mean and
+ * std of said are always filled; activation_reason also where a configuration was passed over,
+ * because it may be another checkpoint's. Refuses, by name, models and ways of resizing that we do
  * not have.
  * Errors: IO, FORMAT (names the file and the key), MEMORY. */
 flatclip_status fc_source_config_read(const char *path, fc_layout layout, fc_source_config *config,

@@ -1,4 +1,4 @@
-/* Finding the weights of a checkpoint and opening them. One kind is read: .safetensors. */
+/* Finding the weights of a checkpoint, telling what kind of file holds them, and opening it. */
 #define _GNU_SOURCE
 #include "weights_tools/weight_source.h"
 
@@ -10,44 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- .safetensors ---------------------------------------------------------------------------- */
-
-static const fc_tensor *safetensors_at(const fc_weight_source *source, size_t index)
-{
-    return fc_safetensors_at(source->state, index);
-}
-
-static flatclip_status safetensors_read(const fc_weight_source *source, const fc_tensor *tensor,
-                                        uint64_t first, uint64_t count, float *out,
-                                        flatclip_error *err)
-{
-    return fc_safetensors_read_f32(source->state, tensor, first, count, out, err);
-}
-
-static int safetensors_own_config(const fc_weight_source *source, fc_clip_config *config)
-{
-    return fc_clip_config_read(source->state, config, NULL) == FLATCLIP_OK;
-}
-
-static void safetensors_close(fc_weight_source *source)
-{
-    fc_safetensors_close(source->state);
-}
-
-static flatclip_status open_safetensors(fc_weight_source *source, flatclip_error *err)
-{
-    fc_safetensors *file;
-    FC_TRY(fc_safetensors_open(source->path, &file, err));
-    source->state = file;
-    source->count = fc_safetensors_count(file);
-    source->at = safetensors_at;
-    source->read = safetensors_read;
-    source->own_config = safetensors_own_config;
-    source->close = safetensors_close;
-    return FLATCLIP_OK;
-}
+enum { TENSOR_LIMIT = 100000 }; /* training checkpoints of the largest CLIPs have some 4,000 */
 
 /* -- Finding --------------------------------------------------------------------------------- */
+
+/* The usual names in a folder; what comes first is taken. */
+static const char *const USUAL[] = {
+    "model.safetensors", "open_clip_model.safetensors", "model.safetensors.index.json",
+    "pytorch_model.bin", "open_clip_pytorch_model.bin", "pytorch_model.bin.index.json",
+};
+enum { USUAL_COUNT = sizeof USUAL / sizeof *USUAL };
 
 static int is_file(const char *folder, const char *name)
 {
@@ -60,53 +32,168 @@ static int is_file(const char *folder, const char *name)
 /* The path of the weights: path itself, or the file of a usual name in the folder path. */
 static flatclip_status locate(const char *path, char **found, flatclip_error *err)
 {
-    static const char *const usual[] = { "model.safetensors", "open_clip_model.safetensors" };
-    static const char *const unread[] = { "model.safetensors.index.json", "pytorch_model.bin",
-                                          "open_clip_pytorch_model.bin" };
     struct stat info;
+    int i = 0;
     *found = NULL;
     if (stat(path, &info))
         return fc_fail(err, FLATCLIP_ERR_IO, "cannot open %.200s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         *found = strdup(path);
     } else {
-        size_t i = 0;
-        while (i < sizeof usual / sizeof *usual && !is_file(path, usual[i]))
+        while (i < USUAL_COUNT && !is_file(path, USUAL[i]))
             i++;
-        for (size_t k = 0; i == sizeof usual / sizeof *usual && k < 3; k++)
-            if (is_file(path, unread[k]))
-                return fc_fail(err, FLATCLIP_ERR_FORMAT,
-                               "folder %.120s holds its weights as %s, which is not read here: "
-                               "get model.safetensors or open_clip_model.safetensors of the same "
-                               "model", path, unread[k]);
-        if (i == sizeof usual / sizeof *usual)
+        if (i == USUAL_COUNT)
             return fc_fail(err, FLATCLIP_ERR_IO,
-                           "folder %.150s holds neither model.safetensors nor "
-                           "open_clip_model.safetensors", path);
-        if (asprintf(found, "%s/%s", path, usual[i]) < 0)
+                           "folder %.80s holds no weights under a usual name "
+                           "(model.safetensors, pytorch_model.bin, open_clip_model.safetensors, "
+                           "open_clip_pytorch_model.bin or an index of shards): give the file "
+                           "itself", path);
+        const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
+        if (asprintf(found, "%s%s%s", path, slash, USUAL[i]) < 0)
             *found = NULL;
     }
     return *found ? FLATCLIP_OK
                   : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to open %.200s", path);
 }
 
-/* Names the public kinds of checkpoint that are not read; anything else is left to the reader. */
-static flatclip_status refuse_other_kinds(const char *path, flatclip_error *err)
+/* -- Telling kinds --------------------------------------------------------------------------- */
+
+typedef flatclip_status open_fn(fc_weight_source *source, flatclip_error *err);
+
+/* Files that users give us instead of weights, or weights of kinds that are not read. */
+static const struct {
+    const char *head, *is, *advice;
+} FOREIGN[] = {
+    { "version https://git-lfs", "a Git LFS pointer, not the weights", "run: git lfs pull" },
+    { "<!DOCTYPE", "a web page", "download the file itself" },
+    { "<!doctype", "a web page", "download the file itself" },
+    { "<html", "a web page", "download the file itself" },
+    { "GGUF", "a GGUF model, as clip.cpp uses", "convert the original weights" },
+    { "\x89HDF", "an HDF5 file, as TensorFlow and Keras write", "get the PyTorch weights" },
+    { "\x1f\x8b", "compressed with gzip", "run gunzip on it" },
+    { "\x08", "an ONNX model or another protocol buffer", "convert the original weights" },
+};
+
+static flatclip_status refuse_foreign(const char *path, const char *head, size_t bytes,
+                                      flatclip_error *err)
 {
-    unsigned char head[4] = { 0 };
+    for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
+        const size_t length = strlen(FOREIGN[i].head);
+        /* A header of .safetensors may be as short as 8 bytes, too: its brace tells it. */
+        if (bytes >= length && !memcmp(head, FOREIGN[i].head, length) && head[8] != '{')
+            return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s is %s: %s", path, FOREIGN[i].is,
+                           FOREIGN[i].advice);
+    }
+    if (bytes >= 262 && !memcmp(head + 257, "ustar", 5))
+        return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                       "%.120s is a tar archive, as PyTorch before 0.2 wrote or as downloads are "
+                       "packed: unpack it, and save old weights again with a newer PyTorch", path);
+    return FLATCLIP_OK;
+}
+
+static int is_index(const char *path)
+{
+    static const char tail[] = ".index.json";
+    const size_t length = strlen(path);
+    return length >= sizeof tail && !strcmp(path + length - (sizeof tail - 1), tail);
+}
+
+/* Which function opens path. A zip archive and a pickle are torch's; an index is told by its name,
+ * as it is JSON like any other; all else must be .safetensors, whose reader says what is wrong. */
+static flatclip_status tell_kind(const char *path, open_fn **open, flatclip_error *err)
+{
+    char head[512] = { 0 };
     FILE *file = fopen(path, "rb");
     if (!file)
         return fc_fail(err, FLATCLIP_ERR_IO, "cannot open %.200s: %s", path, strerror(errno));
-    const size_t got = fread(head, 1, sizeof head, file);
+    const size_t bytes = fread(head, 1, sizeof head, file);
+    const int failed = ferror(file) ? errno : 0;
     fclose(file);
-    const char *kind = got < 2 ? NULL
-                     : !memcmp(head, "PK", 2) ? "a zip archive, as torch.save and TorchScript write"
-                     : head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 ? "a Python pickle" : NULL;
-    if (!kind)
-        return FLATCLIP_OK;
-    return fc_fail(err, FLATCLIP_ERR_FORMAT,
-                   "%.120s is %s; only .safetensors checkpoints are read here: get the "
-                   ".safetensors file of the same model", path, kind);
+    if (failed)
+        return fc_fail(err, FLATCLIP_ERR_IO, "cannot read %.200s: %s", path, strerror(failed));
+    if (!bytes)
+        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.200s is empty", path);
+    FC_TRY(refuse_foreign(path, head, bytes, err));
+    const unsigned char protocol = (unsigned char)head[1];
+    if (is_index(path))
+        *open = fc_source_shards_open;
+    else if (!memcmp(head, "PK", 2) || ((unsigned char)head[0] == 0x80 && protocol <= 5 &&
+                                        head[8] != '{'))
+        *open = fc_source_torch_open;
+    else
+        *open = fc_source_safetensors_open;
+    return FLATCLIP_OK;
+}
+
+/* -- Names ----------------------------------------------------------------------------------- */
+
+/* qsort hands no context to its comparison: names travel with their indices. */
+typedef struct {
+    const char *name;
+    size_t index;
+} named_index;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const named_index *)a)->name, ((const named_index *)b)->name);
+}
+
+static flatclip_status sort_names(fc_weight_source *source, flatclip_error *err)
+{
+    if (source->count > TENSOR_LIMIT)
+        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s has %zu tensors, at most %d are read",
+                       source->path, source->count, TENSOR_LIMIT);
+    named_index *sorted = malloc((source->count + 1) * sizeof *sorted);
+    source->by_name = malloc((source->count + 1) * sizeof *source->by_name);
+    if (!sorted || !source->by_name) {
+        free(sorted);
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to open %.200s", source->path);
+    }
+    for (size_t i = 0; i < source->count; i++)
+        sorted[i] = (named_index){ source->at(source, i)->name, i };
+    qsort(sorted, source->count, sizeof *sorted, compare_names);
+    flatclip_status status = FLATCLIP_OK;
+    for (size_t i = 0; i < source->count; i++) {
+        source->by_name[i] = sorted[i].index;
+        if (i && !strcmp(sorted[i].name, sorted[i - 1].name))
+            status = fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s holds tensor %.80s twice",
+                             source->path, sorted[i].name);
+    }
+    free(sorted);
+    return status;
+}
+
+size_t fc_weight_source_find(const fc_weight_source *source, const char *name)
+{
+    size_t low = 0, high = source->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const size_t index = source->by_name[middle];
+        const int order = strcmp(name, source->at(source, index)->name);
+        if (!order)
+            return index;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return source->count;
+}
+
+const char *fc_weight_source_file(const fc_weight_source *source, size_t index)
+{
+    return source->file ? source->file(source, index) : index ? NULL : source->path;
+}
+
+/* -- Opening --------------------------------------------------------------------------------- */
+
+static flatclip_status open_source(fc_weight_source *source, const char *path, flatclip_error *err)
+{
+    open_fn *open = NULL;
+    FC_TRY(locate(path, &source->path, err));
+    FC_TRY(tell_kind(source->path, &open, err));
+    FC_TRY(open(source, err));
+    return sort_names(source, err);
 }
 
 flatclip_status fc_weight_source_open(const char *path, fc_weight_source **source,
@@ -116,11 +203,7 @@ flatclip_status fc_weight_source_open(const char *path, fc_weight_source **sourc
     fc_weight_source *built = calloc(1, sizeof *built);
     if (!built)
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to open %.200s", path);
-    flatclip_status status = locate(path, &built->path, err);
-    if (status == FLATCLIP_OK)
-        status = refuse_other_kinds(built->path, err);
-    if (status == FLATCLIP_OK)
-        status = open_safetensors(built, err);
+    const flatclip_status status = open_source(built, path, err);
     if (status == FLATCLIP_OK)
         *source = built;
     else
@@ -134,14 +217,7 @@ void fc_weight_source_close(fc_weight_source *source)
         return;
     if (source->close)
         source->close(source);
+    free(source->by_name);
     free(source->path);
     free(source);
-}
-
-size_t fc_weight_source_find(const fc_weight_source *source, const char *name)
-{
-    size_t i = 0;
-    while (i < source->count && strcmp(source->at(source, i)->name, name))
-        i++;
-    return i;
 }

@@ -281,6 +281,8 @@ flatclip_status fc_clip_config_read(const fc_safetensors *file, fc_clip_config *
     FC_TRY(read_words(file, config, err));
     FC_TRY(read_triple(file, "mean", config->mean, err));
     FC_TRY(read_triple(file, "std", config->std, err));
+    FC_TRY(read_text(file, "activation_from", config->activation_from,
+                     sizeof config->activation_from, err));
     FC_TRY(read_text(file, "source", config->source, sizeof config->source, err));
     FC_TRY(read_sha256(file, "source_sha256", config->source_sha256, err));
     FC_TRY(read_sha256(file, "weights_sha256", config->weights_sha256, err));
@@ -316,6 +318,8 @@ void fc_clip_config_write(const fc_clip_config *config, fc_metadata_fn *put, voi
         put(user, NUMBERS[i].key, text);
     }
     put(user, "activation", fc_activation_word(config->activation));
+    if (config->activation_from[0])
+        put(user, "activation_from", config->activation_from);
     put(user, "recipe", fc_recipe_word(config->recipe));
     format_triple(config->mean, text);
     put(user, "mean", text);

@@ -21,6 +21,7 @@ typedef struct {
     fc_tower_config text;       /* layers 0: the file has no text tower */
     int context_length, vocab_size;
     flatclip_activation activation;
+    char activation_from[160];  /* why this one: "config.json has hidden_act gelu"; "" if unknown */
     flatclip_recipe recipe;     /* OPENAI or HF, never AUTO */
     float mean[3], std[3];
     char source[128];           /* of the weights: "synth vitb32 seed 1", a file name */
