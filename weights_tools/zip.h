@@ -3,8 +3,8 @@
  * Opening reads the directory alone and checks it: zip64 numbers, names, that every member's local
  * header agrees, that members lie inside the file and do not overlap. A member is stored (its bytes
  * are read in place) or deflated (it is inflated whole, up to a limit of the caller's). Encrypted
- * members, other methods and archives in several parts are refused by name. Memory is what the
- * directory needs, which is less than the file has bytes. */
+ * members, other methods and archives in several parts are refused by name. Memory is in proportion
+ * to the directory, which may have 16 MiB (over 100,000 members); nothing else is kept. */
 #ifndef FC_ZIP_H
 #define FC_ZIP_H
 
