@@ -286,6 +286,9 @@ static void a_bomb_that_hides_its_size_stops_at_what_it_declared(void **state)
     must_read_as_damaged(&built, "more than the directory says");
     add_bomb(&built)->bytes = 65536;
     must_read_as_damaged(&built, "more than the directory says");
+    add_bomb(&built)->bytes = 1000;
+    built.member[0].packed -= 5000; /* reading on would come upon an end that is missing */
+    must_read_as_damaged(&built, "more than the directory says");
     add_bomb(&built)->bytes = BOMB - 1;
     must_read_as_damaged(&built, "more than the directory says");
     add_bomb(&built)->bytes = 0;
@@ -317,6 +320,27 @@ static void deflated_data_must_be_whole_and_alone(void **state)
             member->crc32 = i == 4 ? 1 : 0;
         must_read_as_damaged(&built, says[i]);
     }
+}
+
+/* A stream of two blocks that are not compressed, 65536 bytes in all, ends where the reader's piece
+ * of input does; the member has one byte more. */
+static void a_byte_after_the_stream_is_seen_at_the_edge_of_a_piece(void **state)
+{
+    (void)state;
+    enum { PIECE = 65536, BLOCK = PIECE / 2 - 5 };
+    static unsigned char packed[PIECE + 1];
+    zip_builder built;
+    for (int i = 0; i < 2; i++) {
+        const unsigned char head[5] = { (unsigned char)i, BLOCK & 255, BLOCK >> 8,
+                                        ~BLOCK & 255, ~BLOCK >> 8 & 255 };
+        memcpy(packed + i * PIECE / 2, head, sizeof head);
+    }
+    zip_builder_start_torch(&built);
+    zip_builder_member *member = zip_builder_add(&built, "m", packed, sizeof packed);
+    built.data[member->header + 8] = 8;
+    member->method = 8;
+    member->bytes = 2 * BLOCK;
+    must_read_as_damaged(&built, "something follows its deflated data");
 }
 
 /* Ratios right at the bound: 1032 bytes from one are still thought possible. */
@@ -380,6 +404,7 @@ int main(void)
         cmocka_unit_test(an_honest_bomb_is_bounded_by_the_limit),
         cmocka_unit_test(a_bomb_that_hides_its_size_stops_at_what_it_declared),
         cmocka_unit_test(deflated_data_must_be_whole_and_alone),
+        cmocka_unit_test(a_byte_after_the_stream_is_seen_at_the_edge_of_a_piece),
         cmocka_unit_test(the_bound_of_deflate_is_exact),
         cmocka_unit_test(a_directory_over_the_limit_is_refused),
     };

@@ -191,12 +191,12 @@ static flatclip_status inflate_some(inflater *from, unsigned char *out, size_t c
     return FLATCLIP_OK;
 }
 
-/* Once a member's bytes are all there: whether the stream has ended with them, and the packed bytes
- * with the stream. */
+/* Once the stream has ended, or gave more than it may: whether its bytes are as many as the member
+ * has, and no packed ones are left. */
 static flatclip_status check_end(const inflater *from, uint64_t bytes, flatclip_error *err)
 {
     const fc_zip_member *member = from->member;
-    if (!from->ended || bytes > member->bytes)
+    if (bytes > member->bytes)
         return damaged(from->zip, member, "it inflates to more than the directory says", err);
     if (bytes < member->bytes)
         return damaged(from->zip, member, "it inflates to less than the directory says", err);
