@@ -19,10 +19,11 @@ typedef struct {
 /* Finds the state dict under root: root itself if it holds tensors by name; what a training script
  * keeps under state_dict, model_state_dict, model or the like, whose brothers are then listed in
  * left_out; or the parameters and buffers of a TorchScript object, nested to any depth up to 64.
- * Every tensor is checked to lie inside its storage. name stands in messages. On success the caller
- * ends *state with fc_torch_state_free; the pickle must live until then.
+ * Every tensor is checked to lie inside its storage; that no two have one name is left to the
+ * caller. name stands in messages. On success the caller ends *state with fc_torch_state_free; the
+ * pickle must live until then.
  * Errors: FORMAT (lists the keys where none of them is a state dict, names a tensor outside its
- * storage or a name given twice), MEMORY. */
+ * storage), MEMORY. */
 flatclip_status fc_torch_state_read(const char *name, const fc_pickle_value *root,
                                     fc_torch_state *state, flatclip_error *err);
 void fc_torch_state_free(fc_torch_state *state);
