@@ -130,6 +130,9 @@ $(BUILD)/test-libraries: .ci/deps | $(BUILD)/libraries
 	@touch $@
 $(TEST_OBJ): | $(BUILD)/test-libraries
 
+# Bytes that a source file includes, which the compiler's list of dependencies does not know.
+$(BUILD)/weights_tools/clip_merges.o: weights_tools/data/clip_merges.txt.gz
+
 $(BIN)/libflatclip.a: $(LIB_OBJ) $(BIN)/objects
 	$(call say,AR)
 	@$(RM) $@

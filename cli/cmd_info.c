@@ -84,12 +84,13 @@ static flatclip_status read_options(info_options *options, int argc, char **argv
     return FLATCLIP_OK;
 }
 
-static flatclip_status read_config(const char *path, fc_clip_config *config, flatclip_error *err)
+static flatclip_status read_config(fc_model_facts *facts, flatclip_error *err)
 {
     fc_safetensors *file;
 
-    FC_TRY(fc_safetensors_open(path, &file, err));
-    const flatclip_status status = fc_clip_config_read(file, config, err);
+    FC_TRY(fc_safetensors_open(facts->path, &file, err));
+    const flatclip_status status = fc_clip_config_read(file, &facts->config, err);
+    facts->has_merges = fc_safetensors_find(file, FC_MERGES_TENSOR) != NULL;
     fc_safetensors_close(file);
     return status;
 }
@@ -102,7 +103,7 @@ static flatclip_status print_info(const info_options *options, const char *path,
                              .memory = FLATCLIP_MEMORY_INIT,
                              .max_batch = options->session.max_batch };
 
-    FC_TRY(read_config(path, &facts.config, err));
+    FC_TRY(read_config(&facts, err));
     FC_TRY(flatclip_plan(path, &options->engine, &options->session, &facts.info, &facts.memory,
                          NULL, NULL, err));
 

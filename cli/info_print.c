@@ -41,8 +41,12 @@ static void print_text_head(const fc_model_facts *facts)
     if (config->text.layers > 0)
         printf("text tower   in the file, not loaded: width %d, layers %d, heads %d\n",
                config->text.width, config->text.layers, config->text.heads);
+    if (config->text.layers > 0)
+        printf("vocabulary   %d entries; its merges are %sin the file\n", config->vocab_size,
+               facts->has_merges ? "" : "not ");
     printf("embedding    %d floats\n", info->embed_dim);
-    printf("activation   %s\n", fc_activation_word(info->activation));
+    printf("activation   %s%s%s\n", fc_activation_word(info->activation),
+           config->activation_from[0] ? ": " : "", config->activation_from);
     printf("recipe       %s; mean %.7g %.7g %.7g, std %.7g %.7g %.7g\n",
            fc_recipe_word(info->recipe), (double)info->mean[0], (double)info->mean[1],
            (double)info->mean[2], (double)info->std[0], (double)info->std[1],
@@ -92,7 +96,9 @@ static void print_json_model(const fc_model_facts *facts)
                config->text.heads, config->context_length, config->vocab_size);
     else
         printf("  \"text\": null,\n");
+    printf("  \"has_merges\": %s,\n", facts->has_merges ? "true" : "false");
     print_json_text("activation", fc_activation_word(info->activation));
+    print_json_text("activation_from", config->activation_from);
     print_json_text("recipe", fc_recipe_word(info->recipe));
     print_json_triple("mean", info->mean);
     print_json_triple("std", info->std);

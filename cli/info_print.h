@@ -8,6 +8,7 @@
 typedef struct {
     const char *path;
     fc_clip_config config;    /* the file's metadata */
+    int has_merges;           /* the vocabulary is in the file */
     flatclip_model_info info; /* what the engine makes of it */
     flatclip_memory memory;
     int max_batch;            /* that was asked for; 0: the default */

@@ -239,7 +239,7 @@ static fc_model_writer *open_writer(const char *path, fc_dtype dtype)
         dtypes[i] = dtype;
     assert_int_equal(fc_synth_config("micro", &config, &err), FLATCLIP_OK);
     strcpy(config.source, "\xff not UTF-8 \" weights_sha256");
-    if (fc_model_writer_open(path, &config, dtypes, &writer, &err))
+    if (fc_model_writer_open(path, &config, dtypes, NULL, &writer, &err))
         fail_msg("%s", err.message);
     return writer;
 }

@@ -272,7 +272,7 @@ static flatclip_status check_unused(const fc_clip_checkpoint *checkpoint,
     size_t count = 0;
     for (size_t i = 0; i < source->count; i++) {
         const char *name = source->at(source, i)->name;
-        if (checkpoint->used[i])
+        if (checkpoint->used[i] || !strcmp(name, FC_MERGES_TENSOR)) /* no weights, but not lost */
             continue;
         if (!may_be_left_out(checkpoint, config, name))
             return fc_fail(err, FLATCLIP_ERR_FORMAT,

@@ -1,8 +1,7 @@
 /* Reading JSON values, with every failure kept in the document. */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include "weights_tools/config_document.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/clip_config.h"
+#include "weights_tools/small_file.h"
 
 enum { FILE_LIMIT = 1 << 20 }; /* bytes; real ones have a few thousand */
 
@@ -34,46 +34,16 @@ static void parse(fc_document *doc, const char *text, size_t bytes)
         fc_doc_refuse(doc, "is no JSON object");
 }
 
-static void no_memory(fc_document *doc, const char *name)
-{
-    doc->status = fc_fail(doc->err, FLATCLIP_ERR_MEMORY, "no memory to read %.200s", name);
-}
-
-static void read_file(fc_document *doc, FILE *file)
-{
-    char *text = malloc(FILE_LIMIT);
-    if (!text) {
-        no_memory(doc, doc->path);
-        return;
-    }
-    const size_t bytes = fread(text, 1, FILE_LIMIT, file);
-    if (ferror(file))
-        doc->status = fc_fail(doc->err, FLATCLIP_ERR_IO, "cannot read %.200s: %s", doc->path,
-                              strerror(errno));
-    else if (bytes == FILE_LIMIT)
-        fc_doc_refuse(doc, "is over %d bytes, too large for a configuration", FILE_LIMIT - 1);
-    else
-        parse(doc, text, bytes);
-    free(text);
-}
-
 fc_document fc_doc_open_beside(const char *beside, const char *name, flatclip_error *err)
 {
     fc_document doc = { NULL, name, NULL, FLATCLIP_OK, err };
-    const char *slash = strrchr(beside, '/');
-    if (asprintf(&doc.path, "%.*s%s", slash ? (int)(slash + 1 - beside) : 0, beside, name) < 0) {
-        doc.path = NULL;
-        no_memory(&doc, name);
-        return doc;
-    }
-    FILE *file = fopen(doc.path, "rb");
-    if (file) {
-        read_file(&doc, file);
-        fclose(file);
-    } else if (errno != ENOENT) {
-        doc.status = fc_fail(err, FLATCLIP_ERR_IO, "cannot open %.200s: %s", doc.path,
-                             strerror(errno));
-    }
+    fc_small_file file;
+    doc.status = fc_small_file_read(beside, name, FILE_LIMIT, &file, err);
+    doc.path = file.path;
+    file.path = NULL; /* it is the document's now */
+    if (doc.status == FLATCLIP_OK && file.text)
+        parse(&doc, file.text, file.bytes);
+    fc_small_file_free(&file);
     return doc;
 }
 
@@ -83,7 +53,7 @@ fc_document fc_doc_parse(const char *name, const char *text, size_t bytes, flatc
     if (doc.path)
         parse(&doc, text, bytes);
     else
-        no_memory(&doc, name);
+        doc.status = fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to read %.200s", name);
     return doc;
 }
 

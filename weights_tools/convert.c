@@ -100,6 +100,26 @@ static flatclip_status copy_tensors(const fc_clip_checkpoint *checkpoint,
     return FLATCLIP_OK;
 }
 
+/* A model file of ours brings its vocabulary along. */
+static flatclip_status read_own_merges(const fc_weight_source *source, const fc_tensor *tensor,
+                                       fc_merges *merges, flatclip_error *err)
+{
+    if (!source->read_bytes || tensor->count > FC_MERGES_LIMIT)
+        return fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s: tensor %s is not a list of at most %d "
+                       "bytes", source->path, tensor->name, FC_MERGES_LIMIT);
+    merges->text = malloc((size_t)tensor->count + 1);
+    merges->bytes = (size_t)tensor->count;
+    snprintf(merges->origin, sizeof merges->origin, "the model file's own");
+    flatclip_status status =
+        merges->text ? source->read_bytes(source, tensor, 0, tensor->count, merges->text, err)
+                     : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for tensor %s", tensor->name);
+    if (status == FLATCLIP_OK)
+        status = fc_merges_check(source->path, merges->text, merges->bytes, err);
+    if (status != FLATCLIP_OK)
+        fc_merges_free(merges);
+    return status;
+}
+
 /* The vocabulary that goes with the text tower, if that is CLIP's. */
 static flatclip_status find_merges(const fc_weight_source *source, fc_convert_report *report,
                                    fc_merges *merges, flatclip_error *err)
@@ -107,7 +127,9 @@ static flatclip_status find_merges(const fc_weight_source *source, fc_convert_re
     memset(merges, 0, sizeof *merges);
     if (!report->config.text.layers || report->config.vocab_size != FC_CLIP_VOCABULARY)
         return FLATCLIP_OK;
-    FC_TRY(fc_merges_beside(source->path, merges, err));
+    const size_t own = fc_weight_source_find(source, FC_MERGES_TENSOR);
+    FC_TRY(own < source->count ? read_own_merges(source, source->at(source, own), merges, err)
+                               : fc_merges_beside(source->path, merges, err));
     snprintf(report->vocabulary, sizeof report->vocabulary, "%d merges: %s", FC_CLIP_MERGES,
              merges->origin);
     return FLATCLIP_OK;

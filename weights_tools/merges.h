@@ -7,9 +7,9 @@
 #ifndef FC_MERGES_H
 #define FC_MERGES_H
 
-#include "engine/base/error.h"
+#include "engine/base/clip_config.h"
 
-enum { FC_CLIP_VOCABULARY = 49408, FC_CLIP_MERGES = 48894 };
+enum { FC_CLIP_MERGES = 48894 };
 
 typedef struct {
     char *text;             /* [bytes], the caller's to end with fc_merges_free */

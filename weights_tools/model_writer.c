@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "engine/base/half.h"
 #include "engine/base/json.h"
 #include "engine/base/utf8.h"
+#include "weights_tools/sha256.h"
 
 enum {
     BLOCK_VALUES = 16 << 10,     /* floats that are converted, hashed and written at a time */
@@ -35,11 +35,12 @@ struct fc_model_writer {
     int file;
     fc_clip_config config;
     fc_dtype *dtypes;            /* [tensor_count] */
+    fc_merges merges;            /* the caller's; text NULL: the file has none */
     int tensor_count, tensor;    /* tensor: the one being written */
     fc_tensor_spec spec;         /* its shape */
     uint64_t written;            /* values of it so far */
     off_t hash_at;               /* of weights_sha256's first digit in the file */
-    EVP_MD_CTX *hash;
+    fc_sha256 *hash;
     uint16_t stored[BLOCK_VALUES];
     float kept[BLOCK_VALUES];    /* what the stored values read as */
 };
@@ -127,6 +128,11 @@ static void build_header(const fc_model_writer *writer, header_tree *tree)
         fc_tensor_spec spec;
         fc_clip_tensor_spec(&writer->config, i, &spec);
         tree->failed |= !add_tensor(tree->root, &spec, writer->dtypes[i], &offset);
+    }
+    if (writer->merges.text) {
+        const fc_tensor_spec spec = { FC_MERGES_TENSOR, 1, { writer->merges.bytes },
+                                      writer->merges.bytes };
+        tree->failed |= !add_tensor(tree->root, &spec, FC_U8, &offset);
     }
 }
 
@@ -242,9 +248,8 @@ static flatclip_status start(fc_model_writer *writer, const char *path, const fc
     const size_t count = (size_t)writer->tensor_count;
     writer->path = strdup(path);
     writer->dtypes = calloc(count, sizeof *dtypes);
-    writer->hash = EVP_MD_CTX_new();
-    if (!writer->path || !writer->dtypes || !writer->hash ||
-        !EVP_DigestInit_ex(writer->hash, EVP_sha256(), NULL))
+    FC_TRY(fc_sha256_open(&writer->hash, err));
+    if (!writer->path || !writer->dtypes)
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
     memcpy(writer->dtypes, dtypes, count * sizeof *dtypes);
     for (size_t i = 0; i < count; i++)
@@ -257,8 +262,8 @@ static flatclip_status start(fc_model_writer *writer, const char *path, const fc
 }
 
 flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *config,
-                                     const fc_dtype *dtypes, fc_model_writer **writer,
-                                     flatclip_error *err)
+                                     const fc_dtype *dtypes, const fc_merges *merges,
+                                     fc_model_writer **writer, flatclip_error *err)
 {
     *writer = NULL;
     fc_model_writer *built = calloc(1, sizeof *built);
@@ -266,6 +271,8 @@ flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *con
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
     built->file = -1;
     built->config = *config;
+    if (merges)
+        built->merges = *merges;
     built->tensor_count = fc_clip_tensor_count(config);
     fc_clip_tensor_spec(config, 0, &built->spec);
     const flatclip_status status = start(built, path, dtypes, err);
@@ -316,7 +323,7 @@ static flatclip_status append_block(fc_model_writer *writer, const float *values
         stored = values;
         kept = values;
     }
-    EVP_DigestUpdate(writer->hash, kept, count * sizeof *kept);
+    fc_sha256_add(writer->hash, kept, count * sizeof *kept);
     return write_fully(writer, stored, count * fc_dtype_bytes(dtype), err);
 }
 
@@ -345,10 +352,8 @@ flatclip_status fc_model_writer_append(fc_model_writer *writer, const float *val
 static flatclip_status patch_hash(fc_model_writer *writer, char hex[HASH_DIGITS + 1],
                                   flatclip_error *err)
 {
-    unsigned char digest[HASH_DIGITS / 2];
-    EVP_DigestFinal_ex(writer->hash, digest, NULL);
-    for (int i = 0; i < HASH_DIGITS / 2; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    fc_sha256_close(writer->hash, hex);
+    writer->hash = NULL;
     if (lseek(writer->file, writer->hash_at, SEEK_SET) < 0)
         return fail_io(writer, err);
     return write_fully(writer, hex, HASH_DIGITS, err);
@@ -373,6 +378,7 @@ static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1]
     if (writer->tensor < writer->tensor_count)
         return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "tensor %s is not complete",
                        writer->spec.name);
+    FC_TRY(write_fully(writer, writer->merges.text, writer->merges.bytes, err));
     FC_TRY(patch_hash(writer, hex, err));
     if (fsync(writer->file))
         return fail_io(writer, err);
@@ -406,7 +412,7 @@ void fc_model_writer_abandon(fc_model_writer *writer)
         close(writer->file);
     if (writer->temporary)
         unlink(writer->temporary);
-    EVP_MD_CTX_free(writer->hash);
+    fc_sha256_close(writer->hash, NULL);
     free(writer->dtypes);
     free(writer->temporary);
     free(writer->path);

@@ -6,17 +6,18 @@
 #ifndef FC_MODEL_WRITER_H
 #define FC_MODEL_WRITER_H
 
-#include "engine/base/clip_config.h"
+#include "weights_tools/merges.h"
 
 typedef struct fc_model_writer fc_model_writer;
 
 /* Starts a file for path. dtypes [fc_clip_tensor_count(config)] says how each tensor is stored
- * (F32, F16, BF16); config->weights_sha256 is ignored. On success *writer is the caller's until
- * commit or abandon.
+ * (F32, F16, BF16); config->weights_sha256 is ignored. merges is the text of the vocabulary that
+ * the file is to carry, and must live until commit; NULL, or an empty text: none. On success
+ * *writer is the caller's until commit or abandon.
  * Errors: ARGUMENT, IO (names path), MEMORY. */
 flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *config,
-                                     const fc_dtype *dtypes, fc_model_writer **writer,
-                                     flatclip_error *err);
+                                     const fc_dtype *dtypes, const fc_merges *merges,
+                                     fc_model_writer **writer, flatclip_error *err);
 
 /* Appends the next count values of the tensor that is being written, or of the next one: a tensor
  * ends when it is full, and a call must not reach beyond that end.

@@ -1,4 +1,5 @@
 /* SHA-256 of memory and of files. */
+#define _GNU_SOURCE
 #include "weights_tools/sha256.h"
 
 #include <errno.h>

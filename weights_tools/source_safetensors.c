@@ -12,6 +12,12 @@ static flatclip_status read_floats(const fc_weight_source *source, const fc_tens
     return fc_safetensors_read_f32(source->state, tensor, first, count, out, err);
 }
 
+static flatclip_status read_bytes(const fc_weight_source *source, const fc_tensor *tensor,
+                                  uint64_t first, uint64_t count, void *out, flatclip_error *err)
+{
+    return fc_safetensors_read_bytes(source->state, tensor, first, count, out, err);
+}
+
 static int own_config(const fc_weight_source *source, fc_clip_config *config)
 {
     return fc_clip_config_read(source->state, config, NULL) == FLATCLIP_OK;
@@ -30,6 +36,7 @@ flatclip_status fc_source_safetensors_open(fc_weight_source *source, flatclip_er
     source->count = fc_safetensors_count(file);
     source->at = at;
     source->read = read_floats;
+    source->read_bytes = read_bytes;
     source->own_config = own_config;
     source->close = close_file;
     return FLATCLIP_OK;

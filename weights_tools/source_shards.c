@@ -5,12 +5,12 @@
 #define _GNU_SOURCE
 #include "weights_tools/weight_source.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "weights_tools/small_file.h"
 
 enum {
     INDEX_LIMIT = 4 << 20,          /* bytes; real ones have some 10,000 */
@@ -73,29 +73,15 @@ static flatclip_status no_memory(const fc_weight_source *source, flatclip_error 
 static flatclip_status read_index(const fc_weight_source *source, cJSON **root,
                                   flatclip_error *err)
 {
-    flatclip_status status = FLATCLIP_OK;
-    char *text = malloc(INDEX_LIMIT);
-    FILE *in = fopen(source->path, "rb");
+    const char *slash = strrchr(source->path, '/');
+    fc_small_file file;
     *root = NULL;
-    if (!text)
-        status = no_memory(source, err);
-    else if (!in)
-        status = fc_fail(err, FLATCLIP_ERR_IO, "cannot open %.200s: %s", source->path,
-                         strerror(errno));
-    if (status == FLATCLIP_OK) {
-        const size_t bytes = fread(text, 1, INDEX_LIMIT, in);
-        if (ferror(in))
-            status = fc_fail(err, FLATCLIP_ERR_IO, "cannot read %.200s: %s", source->path,
-                             strerror(errno));
-        else if (bytes == INDEX_LIMIT)
-            status = fc_fail(err, FLATCLIP_ERR_FORMAT, "%.150s is over %d MB, too large for an "
-                             "index", source->path, INDEX_LIMIT >> 20);
-        else
-            status = fc_json_parse(source->path, text, bytes, FC_JSON_ANY_NUMBERS, root, err);
-    }
-    if (in)
-        fclose(in);
-    free(text);
+    flatclip_status status = fc_small_file_read(source->path, slash ? slash + 1 : source->path,
+                                                INDEX_LIMIT, &file, err);
+    if (status == FLATCLIP_OK)
+        status = fc_json_parse(source->path, file.text ? file.text : "", file.bytes,
+                               FC_JSON_ANY_NUMBERS, root, err);
+    fc_small_file_free(&file);
     return status;
 }
 

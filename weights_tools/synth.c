@@ -205,11 +205,17 @@ flatclip_status fc_synth_write(const char *name, uint64_t seed, fc_dtype dtype, 
     snprintf(config.source, sizeof config.source, "synth %s seed %" PRIu64, name, seed);
     for (int i = 0; i < MAX_TENSORS; i++)
         dtypes[i] = dtype;
-    FC_TRY(fc_model_writer_open(path, &config, dtypes, &writer, err));
-
-    const flatclip_status status = write_tensors(writer, &config, seed, err);
-    if (status == FLATCLIP_OK)
-        return fc_model_writer_commit(writer, NULL, err);
-    fc_model_writer_abandon(writer);
+    fc_merges merges = { NULL, 0, "" };
+    if (config.vocab_size == FC_CLIP_VOCABULARY)
+        FC_TRY(fc_merges_builtin(&merges, err));
+    flatclip_status status = fc_model_writer_open(path, &config, dtypes, &merges, &writer, err);
+    if (status == FLATCLIP_OK) {
+        status = write_tensors(writer, &config, seed, err);
+        if (status == FLATCLIP_OK)
+            status = fc_model_writer_commit(writer, NULL, err);
+        else
+            fc_model_writer_abandon(writer);
+    }
+    fc_merges_free(&merges);
     return status;
 }

@@ -152,7 +152,7 @@ static flatclip_status find_storage(fc_torch_file *file, const fc_pickle_value *
         return fc_fail(err, FLATCLIP_ERR_FORMAT,
                        "%.150s: storage %.60s has %" PRIu64 " bytes, expected %" PRIu64,
                        file->path, storage->text, (*member)->bytes, expected);
-    unsigned char *verified = &file->verified[*member - fc_zip_at(file->zip, 0)];
+    unsigned char *verified = &file->verified[fc_zip_index(file->zip, *member)];
     if (!*verified && !(*member)->deflated)
         FC_TRY(fc_zip_verify(file->zip, *member, err));
     *verified = 1;

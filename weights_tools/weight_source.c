@@ -37,8 +37,10 @@ static flatclip_status locate(const char *path, char **found, flatclip_error *er
     *found = NULL;
     if (stat(path, &info))
         return fc_fail(err, FLATCLIP_ERR_IO, "cannot open %.200s: %s", path, strerror(errno));
-    if (!S_ISDIR(info.st_mode)) {
+    if (S_ISREG(info.st_mode)) {
         *found = strdup(path);
+    } else if (!S_ISDIR(info.st_mode)) {
+        return fc_fail(err, FLATCLIP_ERR_IO, "%.200s is neither a file nor a folder", path);
     } else {
         while (i < USUAL_COUNT && !is_file(path, USUAL[i]))
             i++;

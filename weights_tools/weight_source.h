@@ -22,6 +22,9 @@ struct fc_weight_source {
     /* Elements first to first + count - 1 of a tensor, in row-major order. */
     flatclip_status (*read)(const fc_weight_source *source, const fc_tensor *tensor,
                             uint64_t first, uint64_t count, float *out, flatclip_error *err);
+    /* The same of a U8 tensor, as bytes. NULL where there are no such tensors. */
+    flatclip_status (*read_bytes)(const fc_weight_source *source, const fc_tensor *tensor,
+                                  uint64_t first, uint64_t count, void *out, flatclip_error *err);
     /* Fills *config if the source is a model file of ours, and returns whether it is one. May be
      * NULL. */
     int (*own_config)(const fc_weight_source *source, fc_clip_config *config);

@@ -94,6 +94,11 @@ const fc_zip_member *fc_zip_at(const fc_zip *zip, size_t index)
     return &zip->entry[index].member;
 }
 
+size_t fc_zip_index(const fc_zip *zip, const fc_zip_member *member)
+{
+    return (size_t)((const fc_zip_entry *)member - zip->entry); /* it is the entry's first field */
+}
+
 static int compare_name_with_member(const void *name, const void *member)
 {
     return strcmp(name, (*(const fc_zip_member *const *)member)->name);

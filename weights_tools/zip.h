@@ -30,6 +30,7 @@ void fc_zip_close(fc_zip *zip); /* NULL is allowed */
 
 size_t fc_zip_count(const fc_zip *zip);
 const fc_zip_member *fc_zip_at(const fc_zip *zip, size_t index); /* in the order of the file */
+size_t fc_zip_index(const fc_zip *zip, const fc_zip_member *member); /* of one of its members */
 const fc_zip_member *fc_zip_find(const fc_zip *zip, const char *name); /* or NULL; bisects */
 
 /* Reads bytes first to first + bytes - 1 of a stored member. Does not allocate; several threads may

@@ -10,6 +10,11 @@
 #define FC_HEAD_DIM 64          /* every public CLIP transformer has heads of this size */
 #define FC_FORMAT_VERSION "1"
 
+/* The vocabulary's merges as text, in a tensor of bytes that is no weight: a model whose vocabulary
+ * is CLIP's, of FC_CLIP_VOCABULARY entries, may have it, as the last tensor of the file. */
+#define FC_MERGES_TENSOR "tokenizer.merges"
+enum { FC_CLIP_VOCABULARY = 49408, FC_MERGES_LIMIT = 1 << 20 /* bytes */ };
+
 typedef struct {
     int width, layers, heads;
 } fc_tower_config;
@@ -68,7 +73,8 @@ void fc_clip_tensor_spec(const fc_clip_config *config, int index, fc_tensor_spec
 void fc_shape_format(const uint64_t *dim, int rank, char *out, size_t capacity);
 
 /* Checks that file holds exactly the tensors of config, each with its shape and a floating storage
- * type (F32, F16, BF16). Errors: FORMAT (names the missing, extra or wrong tensor). */
+ * type (F32, F16, BF16), and the merges, if at all, as they must be.
+ * Errors: FORMAT (names the missing, extra or wrong tensor). */
 flatclip_status fc_clip_check_tensors(const fc_safetensors *file, const fc_clip_config *config,
                                       flatclip_error *err);
 

@@ -162,6 +162,23 @@ static int belongs(const fc_clip_config *config, const char *name)
     return 0;
 }
 
+/* The merges are bytes, a list, and go with CLIP's vocabulary. merges may be NULL. */
+static flatclip_status check_merges(const char *path, const fc_tensor *merges,
+                                    const fc_clip_config *config, flatclip_error *err)
+{
+    if (!merges)
+        return FLATCLIP_OK;
+    if (config->vocab_size != FC_CLIP_VOCABULARY)
+        return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                       "%.150s: tensor %s does not belong to a vocabulary of %d entries", path,
+                       merges->name, config->vocab_size);
+    if (merges->dtype != FC_U8 || merges->rank != 1 || merges->count > FC_MERGES_LIMIT)
+        return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                       "%.150s: tensor %s is not a list of at most %d bytes", path, merges->name,
+                       FC_MERGES_LIMIT);
+    return FLATCLIP_OK;
+}
+
 flatclip_status fc_clip_check_tensors(const fc_safetensors *file, const fc_clip_config *config,
                                       flatclip_error *err)
 {
@@ -172,11 +189,14 @@ flatclip_status fc_clip_check_tensors(const fc_safetensors *file, const fc_clip_
         fc_clip_tensor_spec(config, i, &spec);
         FC_TRY(check_tensor(path, fc_safetensors_find(file, spec.name), &spec, err));
     }
+    const fc_tensor *merges = fc_safetensors_find(file, FC_MERGES_TENSOR);
+    FC_TRY(check_merges(path, merges, config, err));
     /* Names are unique and all expected ones are there, so that any further one is extra; among
-     * the first count + 1 there must be one, which bounds the search in a hostile file. */
-    for (size_t i = 0; fc_safetensors_count(file) > (size_t)count; i++) {
+     * the first count + 2 there must be one, which bounds the search in a hostile file. */
+    const size_t expected = (size_t)count + (merges != NULL);
+    for (size_t i = 0; fc_safetensors_count(file) > expected; i++) {
         const fc_tensor *tensor = fc_safetensors_at(file, i);
-        if (!belongs(config, tensor->name))
+        if (tensor != merges && !belongs(config, tensor->name))
             return fc_fail(err, FLATCLIP_ERR_FORMAT,
                            "%.150s: tensor %.80s does not belong to this model", path,
                            tensor->name);

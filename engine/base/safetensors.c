@@ -196,18 +196,31 @@ void fc_dtype_to_floats(fc_dtype dtype, const void *in, size_t count, float *out
     }
 }
 
+static flatclip_status check_range(const fc_safetensors *file, const fc_tensor *tensor,
+                                   uint64_t first, uint64_t count, flatclip_error *err)
+{
+    if (first <= tensor->count && count <= tensor->count - first)
+        return FLATCLIP_OK;
+    return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
+                   "%.150s: tensor %.60s has %" PRIu64 " elements, cannot read %" PRIu64
+                   " from %" PRIu64, file->path, tensor->name, tensor->count, count, first);
+}
+
+static flatclip_status wrong_type(const fc_safetensors *file, const fc_tensor *tensor,
+                                  const char *expected, flatclip_error *err)
+{
+    return fc_fail(err, FLATCLIP_ERR_FORMAT,
+                   "%.150s: tensor %.80s is stored as %s, expected %s", file->path, tensor->name,
+                   fc_dtype_name(tensor->dtype), expected);
+}
+
 flatclip_status fc_safetensors_read_f32(const fc_safetensors *file, const fc_tensor *tensor,
                                         uint64_t first, uint64_t count, float *out,
                                         flatclip_error *err)
 {
     if (tensor->dtype > FC_F64)
-        return fc_fail(err, FLATCLIP_ERR_FORMAT,
-                       "%.150s: tensor %.80s is stored as %s, expected a floating type",
-                       file->path, tensor->name, fc_dtype_name(tensor->dtype));
-    if (first > tensor->count || count > tensor->count - first)
-        return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
-                       "%.150s: tensor %.60s has %" PRIu64 " elements, cannot read %" PRIu64
-                       " from %" PRIu64, file->path, tensor->name, tensor->count, count, first);
+        return wrong_type(file, tensor, "a floating type", err);
+    FC_TRY(check_range(file, tensor, first, count, err));
 
     const size_t width = fc_dtype_bytes(tensor->dtype);
     uint64_t offset = tensor->offset + first * width;
@@ -224,4 +237,14 @@ flatclip_status fc_safetensors_read_f32(const fc_safetensors *file, const fc_ten
         count -= now;
     }
     return FLATCLIP_OK;
+}
+
+flatclip_status fc_safetensors_read_bytes(const fc_safetensors *file, const fc_tensor *tensor,
+                                          uint64_t first, uint64_t count, void *out,
+                                          flatclip_error *err)
+{
+    if (tensor->dtype != FC_U8)
+        return wrong_type(file, tensor, "U8", err);
+    FC_TRY(check_range(file, tensor, first, count, err));
+    return read_exactly(file, tensor->name, out, count, tensor->offset + first, err);
 }

@@ -61,4 +61,9 @@ flatclip_status fc_safetensors_read_f32(const fc_safetensors *file, const fc_ten
                                         uint64_t first, uint64_t count, float *out,
                                         flatclip_error *err);
 
+/* The same of a tensor of type U8, as bytes. */
+flatclip_status fc_safetensors_read_bytes(const fc_safetensors *file, const fc_tensor *tensor,
+                                          uint64_t first, uint64_t count, void *out,
+                                          flatclip_error *err);
+
 #endif
