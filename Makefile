@@ -165,7 +165,8 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.
-MODEL_SRC := $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_*.c)
+MODEL_SRC := $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_*.c \
+               weights_tools/*merges*.c weights_tools/data/*)
 $(MODELS_DIR)/%.safetensors: $(MODEL_SRC) | $(BIN)/flatclip
 	@mkdir -p $(@D)
 	$(BIN)/flatclip synth --config $* --seed 1 -o $@

@@ -11,9 +11,9 @@
 static const char help_text[] =
     "Usage: flatclip convert SOURCE -o MODEL [options]\n"
     "\n"
-    "Makes a model file from public CLIP weights: OpenAI's .pt, a Hugging Face folder or file, an\n"
-    "open_clip file or training checkpoint; .safetensors, torch.save, TorchScript, or the index of\n"
-    "several files. Kind and layout are told by content. Nothing in SOURCE is run.\n"
+    "Makes a model file from public CLIP weights: OpenAI's .pt, a Hugging Face folder or file,\n"
+    "an open_clip file or training checkpoint; .safetensors, torch.save, TorchScript, or the\n"
+    "index of several files. Kind and layout are told by content. Nothing in SOURCE is run.\n"
     "\n"
     "  -o, --output MODEL     the file to write (.safetensors)\n"
     "      --dtype WORD       f32, f16 or bf16: how the file stores weights; default: as SOURCE\n"

@@ -16,7 +16,8 @@ static const char help_text[] =
     "Commands\n"
     "  embed     pictures to embeddings (.npy, or JSON lines)\n"
     "  info      what a model file is, and the memory that it takes\n"
-    "  convert   a model file from Hugging Face or open_clip weights\n"
+    "  convert   a model file from public weights: OpenAI, Hugging Face, open_clip\n"
+    "  verify    whether a model file is whole, and computes as it should\n"
     "  synth     a model file with seeded random weights, to try and to test with\n"
     "\n"
     "  flatclip COMMAND --help  explains a command\n"
@@ -36,7 +37,7 @@ static const struct {
     { "embed", fc_cmd_embed },     { "info", fc_cmd_info }, { "convert", fc_cmd_convert },
     { "synth", fc_cmd_synth },     { "classify", NULL },    { "index", NULL },
     { "search", NULL },            { "dedupe", NULL },      { "eval", NULL },
-    { "fetch", NULL },             { "verify", NULL },
+    { "fetch", NULL },             { "verify", fc_cmd_verify },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -7,6 +7,7 @@
 
 #include "tests/temp_folder.h"
 #include "weights_tools/convert.h"
+#include "weights_tools/synth.h"
 
 #if !CAN_INTERPOSE
 int main(void)
@@ -107,22 +108,50 @@ static void every_failing_allocation_of_a_session_is_clean(void **state)
     flatclip_model_free(model);
 }
 
-/* A folder of Hugging Face's layout, whose config.json is read too, into a file in folder. */
-static flatclip_status convert_checkpoint(void *folder, flatclip_error *err)
+typedef struct {
+    const temp_folder *folder;
+    const char *source;
+} conversion;
+
+static flatclip_status convert_checkpoint(void *user, flatclip_error *err)
 {
-    static const fc_convert_options options = { FC_BF16, 0, (flatclip_activation)0, 0 };
+    static const fc_convert_options options = { FC_BF16, 0, FLATCLIP_ACTIVATION_QUICKGELU, 0 };
+    const conversion *c = user;
     char path[PATH_MAX];
-    const flatclip_status status = fc_convert("tests/data/checkpoints/hf", &options,
-                                              temp_path(folder, "out.safetensors", path), NULL,
+    const flatclip_status status = fc_convert(c->source, &options,
+                                              temp_path(c->folder, "out.safetensors", path), NULL,
                                               err);
     ERR_clear_error(); /* libcrypto's queue holds copies of file names */
     return status;
 }
 
+/* With a configuration, from an archive with code, from views and from pickles of old. */
 static void every_failing_allocation_of_a_conversion_is_clean(void **state)
 {
-    fail_each("fc_convert", convert_checkpoint, *state);
-    assert_int_equal(count_temp_files(*state), 1); /* the model, and nothing half written */
+    static const char *const sources[] = { "hf", "openai_jit_fp16.pt", "views.pt", "deflated.pt",
+                                           "openai_state_legacy.pt" };
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        char source[PATH_MAX];
+        conversion c = { *state, source };
+        snprintf(source, sizeof source, "tests/data/checkpoints/%s", sources[i]);
+        fail_each(sources[i], convert_checkpoint, &c);
+        assert_int_equal(count_temp_files(*state), 1); /* the model, and nothing half written */
+    }
+}
+
+/* The built-in vocabulary is inflated. */
+static flatclip_status write_synth(void *folder, flatclip_error *err)
+{
+    char path[PATH_MAX];
+    const flatclip_status status = fc_synth_write("tiny", 1, FC_F16,
+                                                  temp_path(folder, "tiny.safetensors", path), err);
+    ERR_clear_error();
+    return status;
+}
+
+static void every_failing_allocation_of_a_vocabulary_is_clean(void **state)
+{
+    fail_each("fc_synth_write", write_synth, *state);
 }
 
 /* The decoder's allocations: the item fails with MEMORY, and the session is as good as before. */
@@ -164,6 +193,8 @@ int main(void)
         cmocka_unit_test(every_failing_allocation_of_a_load_is_clean),
         cmocka_unit_test(every_failing_allocation_of_a_session_is_clean),
         cmocka_unit_test_setup_teardown(every_failing_allocation_of_a_conversion_is_clean,
+                                        make_temp_folder, remove_temp_folder),
+        cmocka_unit_test_setup_teardown(every_failing_allocation_of_a_vocabulary_is_clean,
                                         make_temp_folder, remove_temp_folder),
         cmocka_unit_test(every_failing_allocation_of_a_picture_is_its_own_error),
     };

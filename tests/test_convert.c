@@ -285,7 +285,7 @@ static void without_a_configuration_the_activation_must_be_given(void **state)
     report = convert(*state, CHECKPOINTS "open_clip_model.safetensors", &gelu);
     assert_int_equal(report.config.activation, FLATCLIP_ACTIVATION_GELU);
     assert_string_equal(report.activation,
-                        "gelu, as asked, although open_clip_config.json has quick_gelu true");
+                        "gelu: as asked, although open_clip_config.json has quick_gelu true");
 }
 
 static void a_prefix_is_stripped_and_what_holds_no_weights_is_left_out(void **state)

@@ -39,7 +39,8 @@ static flatclip_status look_into_code(const fc_torch_file *file, const char *pat
     for (size_t i = 0; i < fc_zip_count(zip); i++) {
         const fc_zip_member *member = fc_zip_at(zip, i);
         unsigned char *text;
-        if (!lies_in(member->name, fc_torch_file_folder(file), "code/") || !ends_with(member->name, ".py"))
+        if (!lies_in(member->name, fc_torch_file_folder(file), "code/") ||
+            !ends_with(member->name, ".py"))
             continue;
         total += member->bytes < CODE_LIMIT ? member->bytes : CODE_LIMIT;
         if (total >= CODE_LIMIT)
@@ -70,7 +71,8 @@ static flatclip_status is_factor(const fc_torch_file *file, const fc_pickle_valu
     if (!member || member->deflated || member->bytes < width ||
         constant->offset > member->bytes / width - 1)
         return FLATCLIP_OK;
-    FC_TRY(fc_zip_read(fc_torch_file_zip(file), member, constant->offset * width, width, bytes, err));
+    FC_TRY(fc_zip_read(fc_torch_file_zip(file), member, constant->offset * width, width, bytes,
+                       err));
     fc_dtype_to_floats(constant->storage->dtype, bytes, 1, &value);
     *factor |= fabsf(value - 1.702f) < 0.004f; /* bf16's nearest neighbour is 1.703125 */
     return FLATCLIP_OK;

@@ -11,7 +11,7 @@
 
 enum {
     DEPTH_LIMIT = 64,
-    STEP_LIMIT = 1000000,       /* attributes of TorchScript objects; CLIP's have some 10,000 */
+    STEP_LIMIT = 200000,        /* attributes of TorchScript objects; CLIP's have some 10,000 */
     NAME_LIMIT = 512            /* bytes of a tensor's name, with the NUL */
 };
 
