@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "tests/counting_malloc.h"
 
-#include <openssl/err.h>
+#include <openssl/crypto.h>
 
 #include "tests/temp_folder.h"
 #include "weights_tools/convert.h"
@@ -121,7 +121,7 @@ static flatclip_status convert_checkpoint(void *user, flatclip_error *err)
     const flatclip_status status = fc_convert(c->source, &options,
                                               temp_path(c->folder, "out.safetensors", path), NULL,
                                               err);
-    ERR_clear_error(); /* libcrypto's queue holds copies of file names */
+    OPENSSL_thread_stop(); /* libcrypto keeps a queue of errors, with copies of file names */
     return status;
 }
 
@@ -145,7 +145,7 @@ static flatclip_status write_synth(void *folder, flatclip_error *err)
     char path[PATH_MAX];
     const flatclip_status status = fc_synth_write("tiny", 1, FC_F16,
                                                   temp_path(folder, "tiny.safetensors", path), err);
-    ERR_clear_error();
+    OPENSSL_thread_stop();
     return status;
 }
 
