@@ -8,6 +8,7 @@
 #   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
 #   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
+#   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
 #
 #   CONFIG=release|debug|sanitize|tsan   CUDA=auto|0|1   CC=gcc|clang   CFLAGS= LDFLAGS=   WERROR=1
@@ -202,6 +203,10 @@ build/peers/ready: bench/requirements.txt
 bench-peers: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
 	build/peers/bin/python bench/compare_open_clip.py -m $(MODELS_DIR)/vitb32.safetensors
 
+bench-convert: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
+	build/peers/bin/python bench/compare_convert.py -m $(MODELS_DIR)/vitb32.safetensors \
+	    $(if $(CHECKPOINT),--checkpoint '$(CHECKPOINT)')
+
 # -- Installing --------------------------------------------------------------------------------
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 INSTALLED := bin/flatclip include/flatclip.h lib/libflatclip.a lib/libflatclip.so \
@@ -230,7 +235,7 @@ help:
 clean:
 	$(RM) -r build
 
-.PHONY: all demo test deps fuzz fuzz-here bench-peers install uninstall help clean FORCE
+.PHONY: all demo test deps fuzz fuzz-here bench-peers bench-convert install uninstall help clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 FORCE:
