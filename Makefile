@@ -2,6 +2,7 @@
 #
 #   make             build/flatclip, flatclip-bench, -stress, -demo, libflatclip.a and .so
 #   make demo        install what is missing, build, embed the sample photographs, show the memory
+#                    (FETCH=1: fetch OpenAI's ViT-B/32 first)
 #   make test        install what is missing, build, run every test (QUICK=1: no full-size model,
 #                    ONLY="threads plan": these programs alone)
 #   make deps        install missing libraries with the system's package manager, or print how
@@ -68,6 +69,7 @@ ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 LIB_LIBS   := -ljpeg -lpng -lz -lcjson -lm -pthread
 TOOL_LIBS  := -lcrypto
+FETCH_LIBS := -lcurl
 
 # -- Sources -----------------------------------------------------------------------------------
 LIB_SRC   := $(wildcard engine/*.c engine/*/*.c)
@@ -121,7 +123,7 @@ $(BUILD)/flags $(BIN)/objects: FORCE
 # Libraries are looked for before the first file is compiled; only some goals may install them.
 DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
         $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
-LIBRARIES := jpeg png z cjson crypto
+LIBRARIES := jpeg png z cjson crypto curl
 $(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
 	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
@@ -143,22 +145,36 @@ $(BIN)/libflatclip.so: $(LIB_OBJ) $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(LIB_OBJ) $(LIB_LIBS) -o $@
 
-$(BIN)/flatclip: $(CLI_OBJ) $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
+# What the programs share, as an archive: each takes what it uses, and only those that fetch need
+# libcurl.
+TOOLS := $(BUILD)/tools.a
+$(TOOLS): $(TOOL_OBJ) $(BIN)/objects
+	$(call say,AR)
+	@$(RM) $@
+	$(Q)$(AR) rcs $@ $(TOOL_OBJ)
+
+$(BIN)/flatclip: $(CLI_OBJ) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) $(FETCH_LIBS) -o $@
+
+$(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
-$(BIN)/flatclip-%: $(BUILD)/bench/%.o $(TOOL_OBJ) $(BIN)/libflatclip.a $(BIN)/objects
-	$(call say,LD)
-	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+# The command line's parts, for the tests, as an archive too.
+PARTS := $(BUILD)/parts.a
+$(PARTS): $(CLI_PARTS) $(BIN)/objects
+	@$(RM) $@
+	$(Q)$(AR) rcs $@ $(CLI_PARTS)
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(CLI_PARTS) $(TOOL_OBJ) $(BIN)/libflatclip.a \
-                       $(BIN)/objects
+$(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := $(FETCH_LIBS) -lssl
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
-	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(FETCH_TEST_LIBS) $(TOOL_LIBS) -o $@
 
 # A fuzz target's main is libFuzzer's, or elsewhere a replay of its corpus.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$(BUILD)/tests/fuzz/replay.o)
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOL_OBJ) \
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
                             $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) \
@@ -174,11 +190,10 @@ $(MODELS_DIR)/%.safetensors: $(MODEL_SRC) | $(BIN)/flatclip
 
 CACHE := $(or $(FLATCLIP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flatclip)
 REAL  := $(shell test -f '$(CACHE)/ViT-B-32.safetensors' && echo yes)
-ifneq ($(and $(FETCH),$(filter demo,$(MAKECMDGOALS))),)
-  $(error FETCH=1: this version of flatclip cannot fetch weights yet; run plain `make demo`)
-endif
-demo: all $(if $(REAL),,$(MODELS_DIR)/vitb32.safetensors)
-	$(BIN)/flatclip-demo -m '$(if $(REAL),$(CACHE)/ViT-B-32,$(MODELS_DIR)/vitb32).safetensors'
+demo: all $(if $(or $(REAL),$(FETCH)),,$(MODELS_DIR)/vitb32.safetensors)
+	$(if $(FETCH),$(BIN)/flatclip fetch)
+	$(BIN)/flatclip-demo \
+	    -m '$(if $(or $(REAL),$(FETCH)),$(CACHE)/ViT-B-32,$(MODELS_DIR)/vitb32).safetensors'
 
 MODEL_NAMES := micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32)
 TEST_MODELS := $(MODEL_NAMES:%=$(MODELS_DIR)/%.safetensors)

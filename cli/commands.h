@@ -21,6 +21,7 @@ fc_command_fn fc_cmd_info;
 fc_command_fn fc_cmd_synth;
 fc_command_fn fc_cmd_convert;
 fc_command_fn fc_cmd_verify;
+fc_command_fn fc_cmd_fetch;
 
 /* Prints help to standard output. Returns FC_EXIT_OK, or FC_EXIT_UNUSABLE if that fails. */
 int fc_print_help(const char *text);

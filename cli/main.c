@@ -16,6 +16,7 @@ static const char help_text[] =
     "Commands\n"
     "  embed     pictures to embeddings (.npy, or JSON lines)\n"
     "  info      what a model file is, and the memory that it takes\n"
+    "  fetch     public weights from the web, checked and made into a model file\n"
     "  convert   a model file from public weights: OpenAI, Hugging Face, open_clip\n"
     "  verify    whether a model file is whole, and computes as it should\n"
     "  synth     a model file with seeded random weights, to try and to test with\n"
@@ -35,9 +36,9 @@ static const struct {
     fc_command_fn *run; /* NULL: a later version has it */
 } commands[] = {
     { "embed", fc_cmd_embed },     { "info", fc_cmd_info }, { "convert", fc_cmd_convert },
-    { "synth", fc_cmd_synth },     { "classify", NULL },    { "index", NULL },
-    { "search", NULL },            { "dedupe", NULL },      { "eval", NULL },
-    { "fetch", NULL },             { "verify", fc_cmd_verify },
+    { "fetch", fc_cmd_fetch },     { "synth", fc_cmd_synth }, { "verify", fc_cmd_verify },
+    { "classify", NULL },          { "index", NULL },      { "search", NULL },
+    { "dedupe", NULL },            { "eval", NULL },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -26,17 +26,34 @@ static char *join(const char *folder, const char *rest)
     return joined;
 }
 
-static char *cached_model(void)
+static char *cache_folder(void)
 {
     const char *folder;
 
     if ((folder = variable("FLATCLIP_CACHE")) != NULL)
-        return join(folder, "/ViT-B-32.safetensors");
+        return join(folder, "");
     if ((folder = variable("XDG_CACHE_HOME")) != NULL)
-        return join(folder, "/flatclip/ViT-B-32.safetensors");
+        return join(folder, "/flatclip");
     if ((folder = variable("HOME")) != NULL)
-        return join(folder, "/.cache/flatclip/ViT-B-32.safetensors");
-    return join(".", "/ViT-B-32.safetensors");
+        return join(folder, "/.cache/flatclip");
+    return join(".", "");
+}
+
+flatclip_status fc_cache_folder(char **folder, flatclip_error *err)
+{
+    *folder = cache_folder();
+    if (!*folder)
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the name of the cache folder");
+    return FLATCLIP_OK;
+}
+
+static char *cached_model(void)
+{
+    char *folder = cache_folder();
+    char *model = folder ? join(folder, "/ViT-B-32.safetensors") : NULL;
+
+    free(folder);
+    return model;
 }
 
 flatclip_status fc_model_path(const char *given, char **path, flatclip_error *err)
@@ -50,9 +67,8 @@ flatclip_status fc_model_path(const char *given, char **path, flatclip_error *er
         return FLATCLIP_OK;
     const flatclip_status status =
         fc_fail(err, FLATCLIP_ERR_IO,
-                "no model: there is no %.110s. Give -m MODEL or set FLATCLIP_MODEL; "
-                "`flatclip convert` makes a model from public weights, `flatclip synth` one with "
-                "random weights", *path);
+                "no model: there is no %.110s. `flatclip fetch` gets one, `flatclip convert` makes "
+                "one from weights that you have; or give -m MODEL, or set FLATCLIP_MODEL", *path);
     free(*path);
     *path = NULL;
     return status;

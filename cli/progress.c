@@ -26,6 +26,13 @@ void fc_progress_start(fc_progress *progress, size_t total, int quiet)
     progress->started = fc_progress_clock();
 }
 
+void fc_progress_start_bytes(fc_progress *progress, size_t first, size_t total, int quiet)
+{
+    fc_progress_start(progress, total, quiet);
+    progress->bytes = 1;
+    progress->first = first;
+}
+
 static void format_duration(char *text, size_t bytes, double seconds)
 {
     const unsigned long whole = seconds < 1e8 ? (unsigned long)(seconds + 0.5) : 100000000ul;
@@ -38,10 +45,27 @@ static void format_duration(char *text, size_t bytes, double seconds)
         snprintf(text, bytes, "%lu h %02lu min", whole / 3600, whole / 60 % 60);
 }
 
+/* facts with a bar before them that shows part (0 to 1), if columns have room for one. */
+static void format_line(char *text, size_t bytes, int columns, double part, const char *facts)
+{
+    char bar[BAR_MAX + 1];
+    int width = columns - 1 - (int)strlen(facts) - 4; /* "[", "]", two spaces */
+
+    width = width > BAR_MAX ? BAR_MAX : width;
+    if (width < 5) {
+        snprintf(text, bytes, "%.*s", columns > 1 ? columns - 1 : 0, facts);
+        return;
+    }
+    memset(bar, '-', (size_t)width);
+    memset(bar, '#', (size_t)((double)width * part));
+    bar[width] = '\0';
+    snprintf(text, bytes, "[%s]  %s", bar, facts);
+}
+
 void fc_progress_format(char *text, size_t bytes, int columns, size_t done, size_t total,
                         double seconds)
 {
-    char bar[BAR_MAX + 1], facts[128], left[40] = "";
+    char facts[128], left[40] = "";
 
     if (done > 0 && seconds > 0) {
         const double rate = (double)done / seconds;
@@ -50,18 +74,29 @@ void fc_progress_format(char *text, size_t bytes, int columns, size_t done, size
     } else {
         snprintf(facts, sizeof facts, "%zu/%zu", done, total);
     }
+    format_line(text, bytes, columns, total ? (double)done / (double)total : 0, facts);
+}
 
-    int width = columns - 1 - (int)strlen(facts) - 4; /* "[", "]", two spaces */
-    width = width > BAR_MAX ? BAR_MAX : width;
-    if (width < 5) {
-        snprintf(text, bytes, "%.*s", columns > 1 ? columns - 1 : 0, facts);
-        return;
+void fc_progress_format_bytes(char *text, size_t bytes, int columns, size_t first, size_t done,
+                              size_t total, double seconds)
+{
+    const double mega = 1e-6, part = total ? (double)done / (double)total : 0;
+    const double rate = done > first && seconds > 0 ? (double)(done - first) / seconds : 0;
+    char facts[128], left[40] = "";
+    int used = 0;
+
+    if (total)
+        used = snprintf(facts, sizeof facts, "%.0f %%  %.1f/%.1f MB", 100 * part,
+                        mega * (double)done, mega * (double)total);
+    else
+        used = snprintf(facts, sizeof facts, "%.1f MB", mega * (double)done);
+    if (rate > 0)
+        used += snprintf(facts + used, sizeof facts - (size_t)used, "  %.1f MB/s", mega * rate);
+    if (rate > 0 && total >= done) {
+        format_duration(left, sizeof left, (double)(total - done) / rate);
+        snprintf(facts + used, sizeof facts - (size_t)used, "  %s left", left);
     }
-    const size_t filled = total ? (size_t)((double)width * (double)done / (double)total) : 0;
-    memset(bar, '-', (size_t)width);
-    memset(bar, '#', filled);
-    bar[width] = '\0';
-    snprintf(text, bytes, "[%s]  %s", bar, facts);
+    format_line(text, bytes, columns, part < 1 ? part : 1, facts);
 }
 
 void fc_progress_update(fc_progress *progress, size_t done)
@@ -76,8 +111,12 @@ void fc_progress_update(fc_progress *progress, size_t done)
         return;
     const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0
                             ? window.ws_col : DEFAULT_COLUMNS;
-    fc_progress_format(line, sizeof line, columns, done, progress->total,
-                       now - progress->started);
+    if (progress->bytes)
+        fc_progress_format_bytes(line, sizeof line, columns, progress->first, done,
+                                 progress->total, now - progress->started);
+    else
+        fc_progress_format(line, sizeof line, columns, done, progress->total,
+                           now - progress->started);
     fprintf(stderr, "\r\033[K%s", line);
     progress->drawn = 1;
     progress->updated = now;

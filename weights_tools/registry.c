@@ -1,8 +1,8 @@
 /* The table of public models; see registry.h.
  *
- * Sources. Addresses and sha256 of the OpenAI files: the public repository openai/CLIP, clip/clip.py
- * at commit d05afc436d78f1c48dc0dbf8e5980a9d471f35f6, where the sha256 is the folder in the
- * address; that they use QuickGELU: clip/model.py there. Their lengths: pxl-pshr/pytti,
+ * Sources. Addresses and sha256 of the OpenAI files: the public repository openai/CLIP,
+ * clip/clip.py at commit d05afc436d78f1c48dc0dbf8e5980a9d471f35f6, where the sha256 is the folder
+ * in the address; that they use QuickGELU: clip/model.py there. Their lengths: pxl-pshr/pytti,
  * app/model_mirror.py at commit 14f55e0155f08962b414d83119eda3d0897e6218, which lists them beside
  * the same sha256. The address, and that it uses QuickGELU, of the open_clip file:
  * mlfoundations/open_clip, src/open_clip/pretrained.py at commit
