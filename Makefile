@@ -69,7 +69,7 @@ ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 LIB_LIBS   := -ljpeg -lpng -lz -lcjson -lm -pthread
 TOOL_LIBS  := -lcrypto
-FETCH_LIBS := -lcurl
+FETCH_LIBS := -ldl
 
 # -- Sources -----------------------------------------------------------------------------------
 LIB_SRC   := $(wildcard engine/*.c engine/*/*.c)
@@ -145,8 +145,7 @@ $(BIN)/libflatclip.so: $(LIB_OBJ) $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(LIB_OBJ) $(LIB_LIBS) -o $@
 
-# What the programs share, as an archive: each takes what it uses, and only those that fetch need
-# libcurl.
+# What the programs share, as an archive: each takes what it uses.
 TOOLS := $(BUILD)/tools.a
 $(TOOLS): $(TOOL_OBJ) $(BIN)/objects
 	$(call say,AR)
@@ -167,7 +166,7 @@ $(PARTS): $(CLI_PARTS) $(BIN)/objects
 	@$(RM) $@
 	$(Q)$(AR) rcs $@ $(CLI_PARTS)
 
-$(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := $(FETCH_LIBS) -lssl
+$(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := -lssl
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(FETCH_TEST_LIBS) $(TOOL_LIBS) -o $@

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "weights_tools/download.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,6 +34,7 @@ typedef struct {
 typedef struct {
     const fc_download *asked;
     const char *path;
+    fc_curl_library curl_library;
     CURL *curl;
     int file;
     uint64_t have;              /* bytes in file, all from its beginning */
@@ -99,7 +99,7 @@ static flatclip_status append(transfer *t, const char *data, size_t bytes, flatc
 static long response_code(const transfer *t)
 {
     long code = 0;
-    curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &code);
+    t->curl_library.get(t->curl, CURLINFO_RESPONSE_CODE, &code);
     return code;
 }
 
@@ -156,7 +156,7 @@ static flatclip_status begin(transfer *t, flatclip_error *err)
     } else {
         FC_TRY(empty_file(t, err));
     }
-    curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    t->curl_library.get(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     t->total = length >= 0 ? t->have + (uint64_t)length : 0;
     if (t->range.has_total)
         t->total = t->range.total;
@@ -194,45 +194,46 @@ static int is_https(const char *url)
     return strncasecmp(url, "https://", 8) == 0;
 }
 
-static int allow_protocols(CURL *curl, int https_only)
+static int allow_protocols(const fc_curl_library *library, CURL *curl, int https_only)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
-    return curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, https_only ? "https" : "http,https") ==
+    return library->set(curl, CURLOPT_PROTOCOLS_STR, https_only ? "https" : "http,https") ==
            CURLE_OK;
 #else
     const long http = https_only ? 0 : CURLPROTO_HTTP;
-    return curl_easy_setopt(curl, CURLOPT_PROTOCOLS, CURLPROTO_HTTPS | http) == CURLE_OK;
+    return library->set(curl, CURLOPT_PROTOCOLS, CURLPROTO_HTTPS | http) == CURLE_OK;
 #endif
 }
 
 static int set_options(transfer *t, const char *url)
 {
+    const fc_curl_library *library = &t->curl_library;
     CURL *curl = t->curl;
     char rest[32];
     const int stall = t->asked->stall_seconds ? t->asked->stall_seconds : FC_STALL_SECONDS;
-    curl_easy_reset(curl);
+    library->reset(curl);
     snprintf(rest, sizeof rest, "%" PRIu64 "-", t->have);
-    int good = allow_protocols(curl, is_https(url));
-    good &= curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK;
-    good &= curl_easy_setopt(curl, CURLOPT_USERAGENT, "flatclip") == CURLE_OK;
-    good &= curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
-    good &= curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
+    int good = allow_protocols(library, curl, is_https(url));
+    good &= library->set(curl, CURLOPT_URL, url) == CURLE_OK;
+    good &= library->set(curl, CURLOPT_USERAGENT, "flatclip") == CURLE_OK;
+    good &= library->set(curl, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
+    good &= library->set(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
     if (t->asked->authorities)
-        good &= curl_easy_setopt(curl, CURLOPT_CAINFO, t->asked->authorities) == CURLE_OK;
+        good &= library->set(curl, CURLOPT_CAINFO, t->asked->authorities) == CURLE_OK;
     /* Not RESUME_FROM: with that, a server that sends everything is an error. */
     if (t->have)
-        good &= curl_easy_setopt(curl, CURLOPT_RANGE, rest) == CURLE_OK;
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)FC_CONNECT_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_SECOND);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)stall);
-    curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, t->reason);
-    curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, t);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, t);
+        good &= library->set(curl, CURLOPT_RANGE, rest) == CURLE_OK;
+    library->set(curl, CURLOPT_NOSIGNAL, 1L);
+    library->set(curl, CURLOPT_CONNECTTIMEOUT, (long)FC_CONNECT_SECONDS);
+    library->set(curl, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_SECOND);
+    library->set(curl, CURLOPT_LOW_SPEED_TIME, (long)stall);
+    library->set(curl, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
+    library->set(curl, CURLOPT_ERRORBUFFER, t->reason);
+    library->set(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    library->set(curl, CURLOPT_HEADERFUNCTION, on_header);
+    library->set(curl, CURLOPT_HEADERDATA, t);
+    library->set(curl, CURLOPT_WRITEFUNCTION, on_body);
+    library->set(curl, CURLOPT_WRITEDATA, t);
     return good;
 }
 
@@ -255,11 +256,11 @@ static flatclip_status request(transfer *t, const char *url, char **next, flatcl
     memset(&t->range, 0, sizeof t->range);
     if (!set_options(t, url))
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to fetch %.200s", url);
-    const CURLcode result = curl_easy_perform(t->curl);
+    const CURLcode result = t->curl_library.perform(t->curl);
     const long code = response_code(t);
     FC_TRY(t->failed);
     if (code >= 300 && code < 400)
-        curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, next);
+        t->curl_library.get(t->curl, CURLINFO_REDIRECT_URL, next);
     if (*next || t->restart)
         return FLATCLIP_OK;
     if (code == 416)
@@ -267,12 +268,12 @@ static flatclip_status request(transfer *t, const char *url, char **next, flatcl
     if (code && code != 200 && code != 206)
         return fc_explain_answer(url, code, err);
     if (result != CURLE_OK)
-        return fc_explain_transfer(t->curl, result, url, t->reason, t->have, err);
+        return fc_explain_transfer(&t->curl_library, t->curl, result, url, t->reason, t->have, err);
     if (!t->begun)
         FC_TRY(begin(t, err)); /* an empty body */
     if (!t->restart && t->asked->bytes && t->have != t->asked->bytes)
-        return fc_explain_transfer(t->curl, CURLE_PARTIAL_FILE, url, "too early an end", t->have,
-                                   err);
+        return fc_explain_transfer(&t->curl_library, t->curl, CURLE_PARTIAL_FILE, url,
+                                   "too early an end", t->have, err);
     return FLATCLIP_OK;
 }
 
@@ -328,11 +329,11 @@ static flatclip_status download(transfer *t, flatclip_error *err)
     if (t->have > (bytes ? bytes : t->asked->max_bytes))
         FC_TRY(empty_file(t, err));
     char *url = strdup(t->asked->url);
-    t->curl = url ? curl_easy_init() : NULL;
+    t->curl = url ? t->curl_library.init() : NULL;
     const flatclip_status status =
         t->curl ? follow(t, &url, err)
                 : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to fetch %.200s", t->asked->url);
-    curl_easy_cleanup(t->curl);
+    t->curl_library.cleanup(t->curl);
     free(url);
     return status;
 }
@@ -340,11 +341,12 @@ static flatclip_status download(transfer *t, flatclip_error *err)
 flatclip_status fc_download_file(const fc_download *asked, const char *path, flatclip_error *err)
 {
     transfer t = { .asked = asked, .path = path, .file = -1, .err = err };
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    FC_TRY(fc_curl_load(&t.curl_library, err));
+    if (t.curl_library.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "libcurl cannot be started");
     const flatclip_status status = download(&t, err);
     if (t.file >= 0)
         close(t.file);
-    curl_global_cleanup();
+    t.curl_library.global_cleanup();
     return status;
 }

@@ -29,23 +29,24 @@ flatclip_status fc_explain_answer(const char *url, long code, flatclip_error *er
 }
 
 /* Whether a connection to the server (or a proxy) was ever made. */
-static int was_connected(CURL *curl)
+static int was_connected(const fc_curl_library *library, CURL *curl)
 {
     curl_off_t microseconds = 0;
-    curl_easy_getinfo(curl, CURLINFO_CONNECT_TIME_T, &microseconds);
+    library->get(curl, CURLINFO_CONNECT_TIME_T, &microseconds);
     return microseconds > 0;
 }
 
-flatclip_status fc_explain_transfer(CURL *curl, CURLcode result, const char *url,
-                                    const char *reason, uint64_t kept, flatclip_error *err)
+flatclip_status fc_explain_transfer(const fc_curl_library *library, CURL *curl, CURLcode result,
+                                    const char *url, const char *reason, uint64_t kept,
+                                    flatclip_error *err)
 {
     char go_on[80] = "run it again";
     long proxy = 0;
     if (!reason[0])
-        reason = curl_easy_strerror(result);
+        reason = library->explain(result);
     if (kept)
         snprintf(go_on, sizeof go_on, "%" PRIu64 " bytes are kept; run it again to go on", kept);
-    curl_easy_getinfo(curl, CURLINFO_HTTP_CONNECTCODE, &proxy);
+    library->get(curl, CURLINFO_HTTP_CONNECTCODE, &proxy);
     if (proxy >= 300)
         return fc_fail(err, FLATCLIP_ERR_IO, "cannot reach %.110s: the proxy answers %ld. Check "
                        "https_proxy, or whether the proxy lets this server through", url, proxy);
@@ -63,7 +64,7 @@ flatclip_status fc_explain_transfer(CURL *curl, CURLcode result, const char *url
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT: break;
     default:
-        if (was_connected(curl))
+        if (was_connected(library, curl))
             return fc_fail(err, FLATCLIP_ERR_IO, "%.90s: the connection broke: %.90s; %s", url,
                            reason, go_on);
     }
