@@ -1,7 +1,7 @@
 /* What kernels are written in: thin wrappers of the machine. This is the only file with inline PTX.
  *
  * It has two bodies. nvcc takes the instructions below; tests/simt compiles the same kernels as host
- * C++ against models of these instructions (simt_kernel.h), which check every use. Kernels use
+ * C++ against models of these instructions, which check every use. Kernels use
  * nothing else of the machine: no asm, no static __shared__, no launch brackets. */
 #ifndef FC_DEVICE_CUH
 #define FC_DEVICE_CUH
@@ -17,7 +17,7 @@ typedef __nv_bfloat16 bf16;
 typedef __half f16;
 
 #ifdef FC_SIMT
-#include "tests/simt/simt_kernel.h"
+#include FC_SIMT /* the models' header */
 #else
 
 /* A kernel, with its largest block and how many of them share a multiprocessor. */
@@ -45,6 +45,12 @@ DEVICE uint32_t shared_address(const void *p)
 }
 
 /* -- Asynchronous copies: 16 bytes from global to shared memory ------------------------------- */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool COPIES_ARE_ASYNC = false;
+#else
+constexpr bool COPIES_ARE_ASYNC = true;
+#endif
 
 /* present 0 writes zeros and does not touch global memory. Before compute capability 8.0 there are
  * none: the copy is done at once, and waiting is free. */

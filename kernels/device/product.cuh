@@ -20,13 +20,8 @@
 
 constexpr int K_STAGE = 32, STAGES = 3;
 
-/* Blocks on a multiprocessor. Compute capability 7.5 needs more registers, for copies that are not
- * asynchronous. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int PRODUCT_BLOCKS = 1;
-#else
-constexpr int PRODUCT_BLOCKS = 2;
-#endif
+/* Blocks on a multiprocessor. Copies that are not asynchronous need more registers. */
+constexpr int PRODUCT_BLOCKS = COPIES_ARE_ASYNC ? 2 : 1;
 
 /* A tile, and how many warps share it along each side. */
 template <int ROWS_, int COLUMNS_, int WARPS_M_, int WARPS_N_> struct tile_shape {

@@ -52,6 +52,8 @@ SIMT_UNWATCHED void queue(const char *name, dim3 grid, dim3 block, size_t shared
 
 /* -- Instructions ----------------------------------------------------------------------------- */
 
+constexpr bool COPIES_ARE_ASYNC = true;
+
 SIMT_MODEL void simt_syncthreads(int line = __builtin_LINE()) { simt::barrier(line); }
 #define __syncthreads() simt_syncthreads()
 SIMT_MODEL void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE())

@@ -261,14 +261,16 @@ static void check_global(Region *region, size_t offset, size_t bytes, bool write
     if (offset + bytes > region->bytes)
         report("OUT OF BOUNDS: %zu bytes reach over the end of %s at %s", bytes,
                region->name.c_str(), place_of(site).c_str());
-    if (region->read_only) {
-        if (write)
-            report("write to %s, which is read-only, at %s", region->name.c_str(),
+    if (region->read_only && write)
+        report("write to %s, which is read-only, at %s", region->name.c_str(),
+               place_of(site).c_str());
+    for (size_t i = offset / 2; i < (offset + bytes + 1) / 2; i++) {
+        if (!region->read_only)
+            check_cell(region->cells[i], write, false, "global", site);
+        else if (!region->cells[i].write) /* nobody can race, but it must have been written */
+            report("UNINITIALISED: read of %s at %s that nobody has written", region->name.c_str(),
                    place_of(site).c_str());
-        return;
     }
-    for (size_t i = offset / 2; i < (offset + bytes + 1) / 2; i++)
-        check_cell(region->cells[i], write, false, "global", site);
 }
 
 void check_access(const void *pointer, size_t bytes, bool write, bool in_flight, bool aligned,
