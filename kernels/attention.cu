@@ -39,7 +39,8 @@ DEVICE float row_sum(float value)
 }
 
 template <int KEYS> struct score_tile {
-    float s[KEYS / 8][4];       /* s[j][e]: row lane / 4 + e / 2 * 8, key 8 j + lane % 4 * 2 + e % 2 */
+    /* s[j][e] is that of row lane / 4 + e / 2 * 8 and key 8 j + lane % 4 * 2 + e % 2. */
+    float s[KEYS / 8][4];
 };
 
 template <int KEYS, class T>
@@ -132,7 +133,8 @@ attention_kernel(const T *q, size_t q_stride, const T *k, const T *v, size_t kv_
     SHARED(T, shared_v, KEYS * HEAD);
     const size_t first_query = (size_t)blockIdx.y * (size_t)queries;
     const size_t keys = (size_t)blockIdx.y * (size_t)tokens * kv_stride + (size_t)(head * HEAD);
-    load_head(shared_q, q + first_query * q_stride + (size_t)(head * HEAD), q_stride, queries, rows);
+    load_head(shared_q, q + first_query * q_stride + (size_t)(head * HEAD), q_stride, queries,
+              rows);
     load_head(shared_k, k + keys, kv_stride, tokens, KEYS);
     load_head(shared_v, v + keys, kv_stride, tokens, KEYS); /* zeros: 0 weight times NaN is NaN */
     copy_commit();

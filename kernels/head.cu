@@ -1,7 +1,7 @@
 /* The head of a tower in one kernel: LayerNorm of the pooled row, projection, and the L2 norm.
  *
- * One block an image. The first warp normalises the row; then each warp computes every eighth number
- * of the embedding. */
+ * One block an image. The first warp normalises the row; then each warp computes every eighth
+ * number of the embedding. */
 #include "kernels/device/row_norm.cuh"
 #include "kernels/launch.h"
 

@@ -41,7 +41,7 @@ void fc_launch_layernorm(fc_cuda_stream stream, fc_number number, void *out, siz
                          const float *in, size_t in_stride, const float *gain, const float *bias,
                          int rows, int width);
 
-/* out row r = in row r * step; a row has bytes bytes, a multiple of 16, and strides are in bytes. */
+/* out row r = in row r * step. A row has bytes bytes, a multiple of 16; strides are in bytes. */
 void fc_launch_gather(fc_cuda_stream stream, void *out, size_t out_stride, const void *in,
                       size_t in_stride, int step, int rows, size_t bytes);
 

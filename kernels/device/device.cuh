@@ -1,7 +1,7 @@
 /* What kernels are written in: thin wrappers of the machine. This is the only file with inline PTX.
  *
- * It has two bodies. nvcc takes the instructions below; tests/simt compiles the same kernels as host
- * C++ against models of these instructions, which check every use. Kernels use
+ * It has two bodies. nvcc takes the instructions below; tests/simt compiles the same kernels as
+ * host C++ against models of these instructions, which check every use. Kernels use
  * nothing else of the machine: no asm, no static __shared__, no launch brackets. */
 #ifndef FC_DEVICE_CUH
 #define FC_DEVICE_CUH

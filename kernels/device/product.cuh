@@ -1,7 +1,7 @@
 /* The matrix product out = epilogue(x W^T) on tensor cores.
  *
- * A block computes a tile of ROWS x COLUMNS. Stages of 32 columns of K of both sides are copied into
- * shared memory ahead of their use; warps load them as matrices and multiply.
+ * A block computes a tile of ROWS x COLUMNS. Stages of 32 columns of K of both sides are copied
+ * into shared memory ahead of their use; warps load them as matrices and multiply.
  *
  *              K                       shared memory, one stage of one side:
  *           +-----+                    a row is 64 bytes, four chunks of 8 numbers;

@@ -1,5 +1,5 @@
-/* LayerNorm of a row that lies in the registers of one warp: lane l holds the numbers 128 v + 4 l to
- * 128 v + 4 l + 3 in row[v]. */
+/* LayerNorm of a row that lies in the registers of one warp: lane l holds the numbers 128 v + 4 l
+ * to 128 v + 4 l + 3 in row[v]. */
 #ifndef FC_ROW_NORM_CUH
 #define FC_ROW_NORM_CUH
 

@@ -23,8 +23,8 @@ enum Schedule { FORWARD, REVERSE, RANDOM };
 
 /* How a tensor core adds up. EXACT: exactly, rounded once. The others are the model of Xie et al.
  * (MMA-Sim, arXiv 2511.10909): products exact, aligned to the largest exponent, cut to 24 or 25
- * fraction bits, summed in groups of 8 or 16, cut to float32; for compute capability 7.5 to 8.9, and
- * 9.0 to 12.0. */
+ * fraction bits, summed in groups of 8 or 16, cut to float32; for compute capability 7.5 to 8.9,
+ * and 9.0 to 12.0. */
 enum Rounding { EXACT, GROUPS_OF_8, GROUPS_OF_16 };
 
 struct Settings {
@@ -42,7 +42,7 @@ extern Counts counts;
 
 /* -- Device memory ---------------------------------------------------------------------------- */
 
-/* Memory with guard space on both sides, that nobody has written yet; its name stands in findings. */
+/* Memory with guard space on both sides, not written yet. Its name stands in findings. */
 void *allocate(size_t bytes, const char *name);
 void release(void *block);
 

@@ -11,7 +11,8 @@ KERNEL_HEADERS := $(wildcard kernels/*.h kernels/device/*.cuh)
 # are not. GCC's way of making these calls is what was tried.
 SIMT_CXX   ?= g++
 SIMT_FLAGS := -std=c++20 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -Wno-unknown-pragmas \
-              -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. -isystem '$(CUDA_HOME)/include'
+              -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. \
+              -isystem '$(CUDA_HOME)/include'
 SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer
 SIMT_DIR   := build/simt
 SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/*.cpp))

@@ -307,8 +307,11 @@ void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void *, void *) {}
 void __tsan_vptr_read(void *) {}
-#define WATCH(name, bytes, write, aligned) \
-    void __tsan_##name##bytes(void *p) { simt::check_access(p, bytes, write, false, aligned, HERE); }
+#define WATCH(name, bytes, write, aligned)                               \
+    void __tsan_##name##bytes(void *p)                                   \
+    {                                                                    \
+        simt::check_access(p, bytes, write, false, aligned, HERE);       \
+    }
 WATCH(read, 1, false, true)
 WATCH(read, 2, false, true)
 WATCH(read, 4, false, true)

@@ -48,7 +48,7 @@ struct Cell {
     uint64_t write, read[2];
     const void *write_site, *read_site;
 };
-enum { THREAD_BITS = 10, THREAD_MASK = (1 << THREAD_BITS) - 1, IN_FLIGHT = 1 << 11, EPOCH_SHIFT = 12 };
+enum { THREAD_MASK = (1 << 10) - 1, IN_FLIGHT = 1 << 11, EPOCH_SHIFT = 12 };
 
 extern Thread thread[MAX_THREADS];
 extern Warp warps[MAX_WARPS];

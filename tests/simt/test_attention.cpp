@@ -110,7 +110,8 @@ static void attention_equals_the_formula_in_f32() { check_all<float>(); }
 template <class T> static void compare_pooled()
 {
     const size_t batch = 3, tokens = 50;
-    Matrix<T> qkv(batch * tokens, 192, "qkv"), all(batch * tokens, 64, "out"), one(batch, 64, "out");
+    Matrix<T> qkv(batch * tokens, 192, "qkv"), all(batch * tokens, 64, "out");
+    Matrix<T> one(batch, 64, "out of one query");
     qkv.randomize(2);
     qkv.upload();
     fc_cuda_attention a = { number<T>::kind, qkv.device, qkv.device + 64, qkv.device + 128,

@@ -1,4 +1,4 @@
-/* Matrix products: every tile and epilogue, edges of all kinds, and the same bits from all tiles. */
+/* Matrix products: every tile and epilogue, edges of all kinds, the same bits from all tiles. */
 #include "tests/simt/kernel_tests.h"
 
 struct Shape {
@@ -12,8 +12,8 @@ template <class T> struct Product {
     fc_gemm gemm;
 
     Product(Shape s, fc_gemm_epilogue epilogue, double scale = 1)
-        : x(s.rows, s.k, "x", 8), weight(s.columns, s.k, "weight"), out(s.rows, s.columns, "out", 8),
-          bias(1, s.columns, "bias"), stream(s.rows, s.columns, "residual stream", 8),
+        : x(s.rows, s.k, "x", 8), weight(s.columns, s.k, "weight"),
+          out(s.rows, s.columns, "out", 8), bias(1, s.columns, "bias"), stream(s.rows, s.columns, "residual stream", 8),
           gemm{ number<T>::kind, epilogue, FC_TILE_64x64, nullptr, nullptr, nullptr, nullptr, 0, 0,
                 (int)s.rows, (int)s.columns, (int)s.k }
     {
