@@ -8,6 +8,8 @@
 #   make deps        install missing libraries with the system's package manager, or print how
 #   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
+#   make kernels     compile the CUDA kernels for every architecture (needs nvcc)
+#   make planted-bugs  show that the emulator of CUDA kernels finds bugs (needs python3)
 #   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
 #   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
@@ -41,12 +43,13 @@ KERNEL_SRC := $(wildcard kernels/*.cu)
 ifeq ($(filter $(CUDA),auto 0 1),)
   $(error CUDA=$(CUDA) is not one of auto, 0, 1)
 endif
-ifeq ($(KERNEL_SRC),)
+ifeq ($(wildcard engine/cuda/*.c),)
   ifeq ($(CUDA),1)
-    $(error CUDA=1: this version of flatclip has no CUDA kernels yet; build with CUDA=0 or auto)
+    $(error CUDA=1: this version of flatclip has CUDA kernels, but no engine for them yet; build \
+with CUDA=0 or auto)
   endif
   WITH_CUDA := 0
-  BACKENDS  := cpu (no CUDA kernels in this version)
+  BACKENDS  := cpu (this version has no CUDA engine yet)
 else
   WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(shell command -v nvcc),1,0),$(CUDA))
   BACKENDS  := $(if $(filter 1,$(WITH_CUDA)),cpu cuda,cpu (no nvcc, or CUDA=0))
@@ -94,7 +97,7 @@ LIBS      := $(BIN)/libflatclip.a $(BIN)/libflatclip.so
 
 # $(call say,VERB) shows what is made; with V=1 make itself shows the command.
 Q   := $(if $(V),,@)
-say = $(if $(V),,@echo '  $(1) $(if $(filter CC,$(1)),$<,$@)')
+say = $(if $(V),,@echo '  $(1) $(if $(filter CC CXX,$(1)),$<,$@)')
 
 all: $(LIBS) $(PROGRAMS)
 	@echo 'backends: $(BACKENDS)'
@@ -179,6 +182,8 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	$(Q)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o %.a,$^) $(LIB_LIBS) \
 	    $(TOOL_LIBS) -o $@
 
+include tests/simt/simt.mk
+
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.
 MODEL_SRC := $(wildcard weights_tools/synth*.c weights_tools/model_writer*.c engine/base/clip_*.c \
@@ -196,8 +201,10 @@ demo: all $(if $(or $(REAL),$(FETCH)),,$(MODELS_DIR)/vitb32.safetensors)
 
 MODEL_NAMES := micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32)
 TEST_MODELS := $(MODEL_NAMES:%=$(MODELS_DIR)/%.safetensors)
-CHECKS      := $(TESTS) $(FUZZERS)
-ONLY_FILTER := $(foreach name,$(ONLY),%/test_$(name) %/fuzz_$(name))
+# The emulator of CUDA kernels is the same whatever the configuration: one run is enough.
+EMULATOR    := $(if $(or $(QUICK),$(filter-out release,$(CONFIG))),,$(SIMT_DIR)/run_kernels)
+CHECKS      := $(TESTS) $(FUZZERS) $(EMULATOR)
+ONLY_FILTER := $(foreach name,$(ONLY),%/test_$(name) %/fuzz_$(name) %/run_$(name))
 RUN_CHECKS  := $(if $(ONLY),$(filter $(ONLY_FILTER),$(CHECKS)),$(CHECKS))
 test: all $(RUN_CHECKS) $(TEST_MODELS)
 	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' tests/run.sh $(RUN_CHECKS)

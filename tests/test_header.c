@@ -174,6 +174,32 @@ static void layers_include_only_what_lies_below_them(void **state)
     assert_int_equal(problems, 0);
 }
 
+/* Kernels are proven against models of the machine, so that they must not reach past them. */
+static void kernels_touch_the_machine_in_one_file_alone(void **state)
+{
+    static const char *const machine[] = { "asm", "__shared__", "<<<", "__CUDA", "__shfl",
+                                           "__global__", "__expf", "__fdividef" };
+    int problems = 0, kernels = 0;
+    (void)state;
+    for (int i = 0; i < file_count; i++) {
+        char line[1024];
+        if (strncmp(files[i], "kernels/", 8) || !strcmp(base_name(files[i]), "device.cuh"))
+            continue;
+        FILE *file = fopen(files[i], "r");
+        assert_non_null(file);
+        kernels++;
+        while (fgets(line, sizeof line, file))
+            for (size_t k = 0; k < sizeof machine / sizeof *machine; k++)
+                if (strstr(line, machine[k])) {
+                    print_error("%s has %s: only device.cuh may\n", files[i], machine[k]);
+                    problems++;
+                }
+        fclose(file);
+    }
+    assert_true(kernels >= 5);
+    assert_int_equal(problems, 0);
+}
+
 static void no_line_is_longer_than_100_columns(void **state)
 {
     (void)state;
@@ -199,6 +225,7 @@ int main(void)
         cmocka_unit_test(public_header_compiles_as_cxx17_without_a_warning),
         cmocka_unit_test(file_names_are_unique),
         cmocka_unit_test(layers_include_only_what_lies_below_them),
+        cmocka_unit_test(kernels_touch_the_machine_in_one_file_alone),
         cmocka_unit_test(no_line_is_longer_than_100_columns),
     };
     return cmocka_run_group_tests(tests, list_tree, free_tree);

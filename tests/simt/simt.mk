@@ -1,0 +1,70 @@
+# CUDA kernels without a GPU: compiled by nvcc for every architecture (make kernels), and run in an
+# emulator (make test), which planted bugs prove (make planted-bugs). Included by the Makefile.
+
+CUDA_HOME ?= $(firstword $(patsubst %/include/cuda_fp16.h,%,\
+               $(wildcard $(dir $(shell command -v nvcc))../include/cuda_fp16.h \
+                 /usr/local/cuda/include/cuda_fp16.h /usr/include/cuda_fp16.h)))
+KERNEL_HEADERS := $(wildcard kernels/*.h kernels/device/*.cuh)
+
+# -- The emulator --------------------------------------------------------------------------------
+# Kernels are compiled with calls before every access, which the emulator defines; it and the tests
+# are not. GCC's way of making these calls is what was tried.
+SIMT_CXX   ?= g++
+SIMT_FLAGS := -std=c++20 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -Wno-unknown-pragmas \
+              -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. \
+              -isystem '$(CUDA_HOME)/include'
+SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer
+SIMT_DIR   := build/simt
+SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/*.cpp))
+WATCHED    := $(patsubst kernels/%.cu,$(SIMT_DIR)/%.o,$(KERNEL_SRC))
+SIMT_DEPS  := $(wildcard tests/simt/*.h) $(KERNEL_HEADERS) tests/simt/simt.mk
+SIMT_LACKS := $(if $(CUDA_HOME),,no CUDA headers)$(if $(shell command -v $(SIMT_CXX)),, no g++)
+
+$(SIMT_DIR)/%.o: tests/simt/%.cpp $(SIMT_DEPS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(if $(findstring /simt_,$@),-O3) -c $< -o $@
+
+$(SIMT_DIR)/%.o: kernels/%.cu $(SIMT_DEPS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(SIMT_WATCH) -x c++ -c $< -o $@
+
+# Where something is missing, a program takes its place that says so and counts as skipped.
+ifeq ($(strip $(SIMT_LACKS)),)
+$(SIMT_DIR)/run_kernels: $(SIMT_OBJ) $(WATCHED)
+	$(call say,LD)
+	$(Q)$(SIMT_CXX) $^ -o $@
+else
+$(SIMT_DIR)/run_kernels: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '#!/bin/sh' 'echo "note: skipped:$(SIMT_LACKS)"' \
+	    'echo "[  SKIPPED ] 1 test(s)."' > $@
+	@chmod +x $@
+endif
+
+quoted = '$(subst ','\'',$(1))'
+planted-bugs: $(SIMT_DIR)/run_kernels
+	@CXX='$(SIMT_CXX)' FLAGS=$(call quoted,$(SIMT_FLAGS)) WATCH='$(SIMT_WATCH)' \
+	    python3 tests/simt/plant_bugs.py $(SIMT_DIR) $(BUGS)
+
+# -- What nvcc makes of them ---------------------------------------------------------------------
+# Every architecture must compile without a warning, and without a byte of local memory: that would
+# be taken on the device at the first launch.
+CUDA_ARCHS ?= 75 80 86 89 90 100 120
+CUBINS := $(foreach arch,$(CUDA_ARCHS),\
+            $(patsubst kernels/%.cu,build/cubin/%.sm_$(arch).cubin,$(KERNEL_SRC)))
+arch_of = $(patsubst .sm_%,sm_%,$(suffix $(basename $(1))))
+
+build/cubin/%.cubin: $(KERNEL_SRC) $(KERNEL_HEADERS) tests/simt/simt.mk
+	@mkdir -p $(@D)
+	@echo '  NVCC $@'
+	$(Q)nvcc -std=c++17 -arch=$(call arch_of,$@) -I. -Werror all-warnings -lineinfo \
+	    -Xptxas -v,-warn-spills,-warn-lmem-usage -cubin kernels/$(basename $*).cu -o $@ \
+	    2> $(@:.cubin=.log) || { cat $(@:.cubin=.log); exit 1; }
+	$(Q)! grep -E '[1-9][0-9]* bytes (stack frame|spill)' $(@:.cubin=.log) /dev/null
+
+kernels: $(CUBINS)
+	@tests/simt/resources.sh $(CUBINS:.cubin=.log)
+
+.PHONY: planted-bugs kernels
