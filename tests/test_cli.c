@@ -164,7 +164,7 @@ static void what_cannot_be_used_ends_with_3_and_its_name(void **state)
     assert_int_equal(RUN(world, "embed", "-m", in_folder(world, "no.safetensors"), CAT), 3);
     assert_contains(world->err, "no.safetensors");
     assert_int_equal(RUN(world, "embed", CAT), 3); /* an empty cache folder */
-    assert_contains(world->err, "ViT-B-32.safetensors. Give -m MODEL or set FLATCLIP_MODEL");
+    assert_contains(world->err, "ViT-B-32.safetensors. `flatclip fetch` gets one");
     assert_int_equal(RUN(world, "embed", "-m", CAT, CAT), 3);
     assert_contains(world->err, "cat_420.jpg");
     assert_int_equal(RUN(world, "embed", "-m", world->model, "--device", "cuda:1023", CAT), 3);

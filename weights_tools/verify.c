@@ -267,7 +267,7 @@ static void judge(verification *v, const tower_run *run)
 
 static void check_tower(verification *v)
 {
-    tower_run run = { NULL };
+    tower_run run = { .model = NULL };
     flatclip_error err;
     flatclip_status status = prepare(v->path, &run, &err);
     if (status == FLATCLIP_OK)
