@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cli/command_line.h"
-#include "cli/storage_option.h"
+#include "cli/convert_options.h"
 #include "engine/base/error.h"
 #include "weights_tools/convert.h"
 
@@ -35,7 +35,7 @@ enum { OUTPUT, DTYPE, ACTIVATION, RESIZE_POS, HELP, OPTIONS };
 static const fc_option options_known[OPTIONS] = {
     [OUTPUT] = { "output", 'o', FC_OPTION_VALUE, "the model file to write" },
     [DTYPE] = { "dtype", 0, FC_OPTION_VALUE, FC_EXPECTS_STORAGE },
-    [ACTIVATION] = { "activation", 0, FC_OPTION_VALUE, "quickgelu or gelu" },
+    [ACTIVATION] = { "activation", 0, FC_OPTION_VALUE, FC_EXPECTS_ACTIVATION },
     [RESIZE_POS] = { "resize-pos", 0, FC_OPTION_FLAG, NULL },
     [HELP] = { "help", 'h', FC_OPTION_FLAG, NULL },
 };
@@ -48,10 +48,7 @@ typedef struct {
 
 static flatclip_status apply(command_line *line, int which, const char *value, flatclip_error *err)
 {
-    static const fc_word activations[] = { { "quickgelu", FLATCLIP_ACTIVATION_QUICKGELU },
-                                           { "gelu", FLATCLIP_ACTIVATION_GELU } };
     const fc_option *option = &options_known[which];
-    int activation;
 
     switch (which) {
     case OUTPUT: line->output = value; break;
@@ -61,9 +58,7 @@ static flatclip_status apply(command_line *line, int which, const char *value, f
         line->convert.keep_dtype = 0;
         return fc_storage_option(option, value, &line->convert.dtype, err);
     case ACTIVATION:
-        FC_TRY(fc_option_word(option, value, activations, 2, &activation, err));
-        line->convert.activation = (flatclip_activation)activation;
-        break;
+        return fc_activation_option(option, value, &line->convert.activation, err);
     }
     return FLATCLIP_OK;
 }
@@ -82,7 +77,7 @@ static flatclip_status read_command_line(command_line *line, int argc, char **ar
         else if (!line->source)
             line->source = reader.value;
         else
-            return fc_fail(err, FLATCLIP_ERR_ARGUMENT, 
+            return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
                            "one SOURCE at a time: \"%.60s\" is too many", reader.value);
     }
     if (!line->help && (!line->source || !line->output))

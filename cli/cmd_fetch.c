@@ -11,7 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/model_path.h"
 #include "cli/progress.h"
-#include "cli/storage_option.h"
+#include "cli/convert_options.h"
 #include "cli/suggest.h"
 #include "engine/base/error.h"
 #include "weights_tools/fetch.h"
@@ -53,7 +53,7 @@ static const fc_option options_known[OPTIONS] = {
     [SHA256] = { "sha256", 0, FC_OPTION_VALUE, "64 hexadecimal digits" },
     [MAX_BYTES] = { "max-bytes", 0, FC_OPTION_VALUE, "a number of bytes" },
     [DTYPE] = { "dtype", 0, FC_OPTION_VALUE, FC_EXPECTS_STORAGE },
-    [ACTIVATION] = { "activation", 0, FC_OPTION_VALUE, "quickgelu or gelu" },
+    [ACTIVATION] = { "activation", 0, FC_OPTION_VALUE, FC_EXPECTS_ACTIVATION },
     [KEEP] = { "keep", 0, FC_OPTION_FLAG, NULL },
     [FORCE] = { "force", 0, FC_OPTION_FLAG, NULL },
     [QUIET] = { "quiet", 0, FC_OPTION_FLAG, NULL },
@@ -93,11 +93,8 @@ static flatclip_status read_max_bytes(const char *value, uint64_t *bytes, flatcl
 
 static flatclip_status apply(command_line *line, int which, const char *value, flatclip_error *err)
 {
-    static const fc_word activations[] = { { "quickgelu", FLATCLIP_ACTIVATION_QUICKGELU },
-                                           { "gelu", FLATCLIP_ACTIVATION_GELU } };
     fc_convert_options *convert = &line->request.convert;
     const fc_option *option = &options_known[which];
-    int activation;
 
     switch (which) {
     case OUTPUT: line->output = value; break;
@@ -108,9 +105,7 @@ static flatclip_status apply(command_line *line, int which, const char *value, f
         convert->keep_dtype = 0;
         return fc_storage_option(option, value, &convert->dtype, err);
     case ACTIVATION:
-        FC_TRY(fc_option_word(option, value, activations, 2, &activation, err));
-        convert->activation = (flatclip_activation)activation;
-        break;
+        return fc_activation_option(option, value, &convert->activation, err);
     case KEEP: line->request.keep = 1; break;
     case FORCE: line->request.force = 1; break;
     case QUIET: line->quiet = 1; break;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cli/command_line.h"
-#include "cli/storage_option.h"
+#include "cli/convert_options.h"
 #include "engine/base/error.h"
 #include "weights_tools/synth.h"
 

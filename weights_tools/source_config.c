@@ -1,4 +1,5 @@
 /* Which configuration files of a checkpoint are read, and in which order. */
+#define _GNU_SOURCE
 #include "weights_tools/source_config.h"
 
 #include <limits.h>
