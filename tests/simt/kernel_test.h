@@ -105,9 +105,11 @@ inline void expect_near(double value, double expected, double tolerance, const c
              tolerance);
 }
 
+/* A long test runs under one of the settings alone (0 to 2); the others under all three. */
 struct Test {
     const char *name;
     void (*run)();
+    int only = -1;
 };
 
 #endif

@@ -4,6 +4,6 @@
 
 #include "tests/simt/kernel_test.h"
 
-extern const Test row_tests[], gemm_tests[], attention_tests[], end_tests[];
+extern const Test row_tests[], gemm_tests[], attention_tests[], end_tests[], tower_tests[];
 
 #endif

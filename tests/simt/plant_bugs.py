@@ -139,7 +139,8 @@ def plant(build, number, bug):
     emulator = [os.path.join(build, o) for o in sorted(os.listdir(build))
                 if o.endswith(".o") and o[:-2] + ".cu" not in units]
     program = os.path.join(work, "run_kernels")
-    subprocess.run([os.environ["CXX"], *objects, *emulator, "-o", program], check=True)
+    subprocess.run([os.environ["CXX"], *objects, *emulator, *shlex.split(os.environ["LIBS"]), "-o", program],
+                   check=True)
     return program, ""
 
 

@@ -1,5 +1,6 @@
 /* Runs every test of the kernels in the emulator: under each order of threads, and each way in
- * which tensor cores round. A test passes if it passes under all of them.
+ * which tensor cores round. A test passes if it passes under all of them, or under the one that it
+ * names.
  *
  *     run_kernels [NAME...]      only tests whose name contains one of these */
 #include "tests/simt/kernel_tests.h"
@@ -42,6 +43,8 @@ static bool run(const Test &test)
     static const char *const schedules[] = { "forward", "reverse", "random" };
     static const char *const roundings[] = { "exact", "groups of 8", "groups of 16" };
     for (int i = 0; i < 3; i++) {
+        if (test.only >= 0 && test.only != i)
+            continue;
         simt::settings.schedule = (simt::Schedule)i;
         simt::settings.rounding = (simt::Rounding)i; /* each order, each rounding */
         random_state = 1;
@@ -67,7 +70,8 @@ static bool is_wanted(const char *name, int count, char **parts)
 
 int main(int argc, char **argv)
 {
-    const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests };
+    const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests,
+                                  tower_tests };
     int passed = 0, failed = 0;
     for (const Test *list : lists)
         for (const Test *test = list; test->name; test++)

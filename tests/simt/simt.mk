@@ -11,13 +11,14 @@ KERNEL_HEADERS := $(wildcard kernels/*.h kernels/device/*.cuh)
 # are not. GCC's way of making these calls is what was tried.
 SIMT_CXX   ?= g++
 SIMT_FLAGS := -std=c++20 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -Wno-unknown-pragmas \
-              -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. \
+              -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. -Iinclude \
               -isystem '$(CUDA_HOME)/include'
 SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer
 SIMT_DIR   := build/simt
 SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/*.cpp))
 WATCHED    := $(patsubst kernels/%.cu,$(SIMT_DIR)/%.o,$(KERNEL_SRC))
 SIMT_DEPS  := $(wildcard tests/simt/*.h) $(KERNEL_HEADERS) tests/simt/simt.mk
+SIMT_LIB   := build/libflatclip.a
 SIMT_LACKS := $(if $(CUDA_HOME),,no CUDA headers)$(if $(shell command -v $(SIMT_CXX)),, no g++)
 
 $(SIMT_DIR)/%.o: tests/simt/%.cpp $(SIMT_DEPS)
@@ -32,9 +33,9 @@ $(SIMT_DIR)/%.o: kernels/%.cu $(SIMT_DEPS)
 
 # Where something is missing, a program takes its place that says so and counts as skipped.
 ifeq ($(strip $(SIMT_LACKS)),)
-$(SIMT_DIR)/run_kernels: $(SIMT_OBJ) $(WATCHED)
+$(SIMT_DIR)/run_kernels: $(SIMT_OBJ) $(WATCHED) $(SIMT_LIB) | $(MODELS_DIR)/tiny.safetensors
 	$(call say,LD)
-	$(Q)$(SIMT_CXX) $^ -o $@
+	$(Q)$(SIMT_CXX) $^ $(LIB_LIBS) -o $@
 else
 $(SIMT_DIR)/run_kernels: FORCE
 	@mkdir -p $(@D)
@@ -46,6 +47,7 @@ endif
 quoted = '$(subst ','\'',$(1))'
 planted-bugs: $(SIMT_DIR)/run_kernels
 	@CXX='$(SIMT_CXX)' FLAGS=$(call quoted,$(SIMT_FLAGS)) WATCH='$(SIMT_WATCH)' \
+	    LIBS='$(SIMT_LIB) $(LIB_LIBS)' \
 	    python3 tests/simt/plant_bugs.py $(SIMT_DIR) $(BUGS)
 
 # -- What nvcc makes of them ---------------------------------------------------------------------

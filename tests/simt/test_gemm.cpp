@@ -13,7 +13,8 @@ template <class T> struct Product {
 
     Product(Shape s, fc_gemm_epilogue epilogue, double scale = 1)
         : x(s.rows, s.k, "x", 8), weight(s.columns, s.k, "weight"),
-          out(s.rows, s.columns, "out", 8), bias(1, s.columns, "bias"), stream(s.rows, s.columns, "residual stream", 8),
+          out(s.rows, s.columns, "out", 8), bias(1, s.columns, "bias"),
+          stream(s.rows, s.columns, "residual stream", 8),
           gemm{ number<T>::kind, epilogue, FC_TILE_64x64, nullptr, nullptr, nullptr, nullptr, 0, 0,
                 (int)s.rows, (int)s.columns, (int)s.k }
     {
