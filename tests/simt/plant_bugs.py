@@ -144,18 +144,29 @@ def plant(build, number, bug):
     return program, ""
 
 
+def run_tests(program, tests):
+    """Whether all tests pass, and else the first finding. Removes the program."""
+    try:
+        done = subprocess.run([program, *tests.split()], capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return False, "does not end"
+    finally:
+        shutil.rmtree(os.path.dirname(program))
+    findings = [line for line in done.stdout.splitlines() if line.startswith("[  FAILED  ]") and ": " in line]
+    if findings:
+        return False, findings[0].split(": ", 1)[1]
+    return done.returncode == 0, f"ended with {done.returncode}"
+
+
 def try_bug(build, number, bug):
     """One line of the table, and whether the bug was found as expected."""
     name, _, _, _, tests, expected = bug
     program, problem = plant(build, number, bug)
     if not program:
         return False, problem
-    done = subprocess.run([program, *tests.split()], capture_output=True, text=True, timeout=600)
-    findings = [line for line in done.stdout.splitlines() if line.startswith("[  FAILED  ]") and ":" in line]
-    shutil.rmtree(os.path.dirname(program))
-    if not findings:
-        return False, "MISSED" if done.returncode == 0 else f"ended with {done.returncode}"
-    finding = findings[0].split(": ", 1)[1]
+    passed, finding = run_tests(program, tests)
+    if passed:
+        return False, "no test noticed it"
     good = re.search(expected, finding) is not None
     return good, ("" if good else "found otherwise: ") + re.sub(r"^.*?thread -?\d+: ", "", finding)
 

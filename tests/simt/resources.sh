@@ -20,6 +20,7 @@ awk '
     }
     END {
         for (i = 1; i <= files; i++)
-            printf "%-32s %8d %10d %7d\n", order[i], count[order[i]], most[order[i]], spilt[order[i]]
+            printf "%-32s %8d %10d %7d\n", order[i], count[order[i]], most[order[i]],
+                spilt[order[i]]
         exit total > 0
     }' "$@"

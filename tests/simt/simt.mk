@@ -49,6 +49,10 @@ planted-bugs: $(SIMT_DIR)/run_kernels
 	@CXX='$(SIMT_CXX)' FLAGS=$(call quoted,$(SIMT_FLAGS)) WATCH='$(SIMT_WATCH)' \
 	    LIBS='$(SIMT_LIB) $(LIB_LIBS)' \
 	    python3 tests/simt/plant_bugs.py $(SIMT_DIR) $(BUGS)
+mutants: $(SIMT_DIR)/run_kernels
+	@CXX='$(SIMT_CXX)' FLAGS=$(call quoted,$(SIMT_FLAGS)) WATCH='$(SIMT_WATCH)' \
+	    LIBS='$(SIMT_LIB) $(LIB_LIBS)' \
+	    python3 tests/simt/mutate.py $(SIMT_DIR) $(or $(MUTANTS),60)
 
 # -- What nvcc makes of them ---------------------------------------------------------------------
 # Every architecture must compile without a warning, and without a byte of local memory: that would
@@ -69,4 +73,4 @@ build/cubin/%.cubin: $(KERNEL_SRC) $(KERNEL_HEADERS) tests/simt/simt.mk
 kernels: $(CUBINS)
 	@tests/simt/resources.sh $(CUBINS:.cubin=.log)
 
-.PHONY: planted-bugs kernels
+.PHONY: planted-bugs mutants kernels

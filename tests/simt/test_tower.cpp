@@ -129,7 +129,7 @@ template <class T> struct Tower {
         b.fc2_bias = pool.put<float>(model.floats(name + "mlp.c_proj.bias"), "fc2 bias");
     }
 
-    /* Columns in the order of the pixels, with normalisation folded in: as kernels/launch.h asks. */
+    /* Columns in the order of the pixels, normalisation folded in: as kernels/launch.h asks. */
     void put_patches(const std::vector<float> &weight)
     {
         std::vector<double> folded(weight.size()), bias(WIDTH);
