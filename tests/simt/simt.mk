@@ -19,7 +19,8 @@ SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/
 WATCHED    := $(patsubst kernels/%.cu,$(SIMT_DIR)/%.o,$(KERNEL_SRC))
 SIMT_DEPS  := $(wildcard tests/simt/*.h) $(KERNEL_HEADERS) tests/simt/simt.mk
 SIMT_LIB   := build/libflatclip.a
-SIMT_LACKS := $(if $(CUDA_HOME),,no CUDA headers)$(if $(shell command -v $(SIMT_CXX)),, no g++)
+SIMT_LACKS := $(if $(wildcard $(CUDA_HOME)/include/cuda_fp16.h),, no CUDA headers)\
+              $(if $(shell command -v $(SIMT_CXX)),, no g++)
 
 $(SIMT_DIR)/%.o: tests/simt/%.cpp $(SIMT_DEPS)
 	@mkdir -p $(@D)
@@ -39,7 +40,7 @@ $(SIMT_DIR)/run_kernels: $(SIMT_OBJ) $(WATCHED) $(SIMT_LIB) | $(MODELS_DIR)/tiny
 else
 $(SIMT_DIR)/run_kernels: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '#!/bin/sh' 'echo "note: skipped:$(SIMT_LACKS)"' \
+	@printf '%s\n' '#!/bin/sh' 'echo "note: skipped: $(strip $(SIMT_LACKS))"' \
 	    'echo "[  SKIPPED ] 1 test(s)."' > $@
 	@chmod +x $@
 endif
