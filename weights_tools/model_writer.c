@@ -5,67 +5,60 @@
 #define _GNU_SOURCE
 #include "weights_tools/model_writer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/half.h"
 #include "engine/base/json.h"
 #include "engine/base/utf8.h"
+#include "weights_tools/background.h"
 #include "weights_tools/sha256.h"
-#include "weights_tools/write_behind.h"
+#include "weights_tools/whole_file.h"
 
 enum {
     BLOCK_VALUES = 64 << 10,     /* floats that are converted, hashed and written at a time */
     HEADER_ALIGN = 64,           /* bytes; so that float32 tensors lie aligned in the file */
-    HASH_DIGITS = 64,
-    NAME_TRIES = 100
+    HASH_DIGITS = 64
 };
 static const double LARGEST_HALF = 65520; /* from here on a value rounds to infinity */
 
 struct fc_model_writer {
-    char *path;
-    char *temporary;             /* name of the unfinished file, or NULL while it has none */
-    int file;
+    fc_whole_file *file;
     fc_clip_config config;
     fc_dtype *dtypes;            /* [tensor_count] */
     fc_merges merges;            /* the caller's; text NULL: the file has none */
     int tensor_count, tensor;    /* tensor: the one being written */
     fc_tensor_spec spec;         /* its shape */
     uint64_t written;            /* values of it so far */
-    off_t hash_at;               /* of weights_sha256's first digit in the file */
+    uint64_t hash_at;             /* of weights_sha256's first digit in the file */
     fc_sha256 *hash;
-    fc_write_behind *behind;     /* writes the data; NULL before and after that */
+    fc_background *writing;      /* of the data; NULL before and after that */
+    fc_background *hashing;
     uint16_t stored[BLOCK_VALUES];
     float kept[BLOCK_VALUES];    /* what the stored values read as */
 };
 
-static flatclip_status fail_io(const fc_model_writer *writer, flatclip_error *err)
-{
-    return fc_fail(err, FLATCLIP_ERR_IO, "cannot write %.200s: %s", writer->path, strerror(errno));
-}
-
 static flatclip_status write_fully(fc_model_writer *writer, const void *data, size_t bytes,
                                    flatclip_error *err)
 {
-    const char *at = data;
-    while (bytes) {
-        const ssize_t put = write(writer->file, at, bytes);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return fail_io(writer, err);
-        at += put;
-        bytes -= (size_t)put;
-    }
-    return FLATCLIP_OK;
+    const int problem = fc_whole_file_put(writer->file, data, bytes);
+    return problem ? fc_whole_file_failed(writer->file, problem, err) : FLATCLIP_OK;
+}
+
+/* -- In the background ----------------------------------------------------------------------- */
+
+static int consume_by_writing(void *user, const void *data, size_t bytes)
+{
+    return fc_whole_file_put(user, data, bytes);
+}
+
+static int consume_by_hashing(void *user, const void *data, size_t bytes)
+{
+    fc_sha256_add(user, data, bytes);
+    return 0;
 }
 
 /* -- The header ------------------------------------------------------------------------------ */
@@ -139,7 +132,7 @@ static void build_header(const fc_model_writer *writer, header_tree *tree)
 }
 
 static flatclip_status write_header_text(fc_model_writer *writer, const char *text,
-                                         flatclip_error *err)
+                                         const char *path, flatclip_error *err)
 {
     static const char key[] = "\"weights_sha256\":\"";
     static const char spaces[HEADER_ALIGN + 1] =
@@ -151,107 +144,36 @@ static flatclip_status write_header_text(fc_model_writer *writer, const char *te
     /* In the text of another key the quotes would be escaped, so that only the key itself fits. */
     const char *found = strstr(text, key);
     if (!found)
-        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s",
-                       writer->path);
-    writer->hash_at = (off_t)(8 + (found - text) + (ptrdiff_t)strlen(key));
+        return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s", path);
+    writer->hash_at = 8 + (size_t)(found - text) + strlen(key);
     FC_TRY(write_fully(writer, &header_bytes, sizeof header_bytes, err));
     FC_TRY(write_fully(writer, text, length, err));
     return write_fully(writer, spaces, padding, err);
 }
 
-static flatclip_status write_header(fc_model_writer *writer, flatclip_error *err)
+static flatclip_status write_header(fc_model_writer *writer, const char *path,
+                                    flatclip_error *err)
 {
     header_tree tree;
     build_header(writer, &tree);
     char *text = tree.failed ? NULL : cJSON_PrintUnformatted(tree.root);
     cJSON_Delete(tree.root);
     const flatclip_status status =
-        text ? write_header_text(writer, text, err)
-             : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s",
-                       writer->path);
+        text ? write_header_text(writer, text, path, err)
+             : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the header of %.200s", path);
     cJSON_free(text);
     return status;
 }
 
 /* -- Opening --------------------------------------------------------------------------------- */
 
-/* Calls make(writer) with one temporary name beside the final one after the other, until it
- * succeeds or fails for another reason than that the name is taken. */
-static flatclip_status with_temporary_name(fc_model_writer *writer, int (*make)(fc_model_writer *),
-                                           flatclip_error *err)
-{
-    for (int i = 0; i < NAME_TRIES; i++) {
-        free(writer->temporary);
-        if (asprintf(&writer->temporary, "%s.%ld.%d.tmp", writer->path, (long)getpid(), i) < 0) {
-            writer->temporary = NULL;
-            return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", writer->path);
-        }
-        if (make(writer))
-            return FLATCLIP_OK;
-        if (errno != EEXIST)
-            break;
-    }
-    const flatclip_status status = fail_io(writer, err);
-    free(writer->temporary); /* somebody else's, or nobody's */
-    writer->temporary = NULL;
-    return status;
-}
-
-static int create_named(fc_model_writer *writer)
-{
-    writer->file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return writer->file >= 0;
-}
-
-/* A file without a name in the folder of path vanishes by itself however the program ends. Returns
- * -1 where the file system, or the lack of /proc, does not allow it. */
-static int open_nameless(const char *path)
-{
-#ifdef O_TMPFILE
-    char *copy = access("/proc/self/fd", X_OK) == 0 ? strdup(path) : NULL;
-    const int file = copy ? open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
-    free(copy);
-    return file;
-#else
-    (void)path;
-    return -1;
-#endif
-}
-
-static int link_nameless(fc_model_writer *writer)
-{
-    char self[64];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", writer->file);
-    return linkat(AT_FDCWD, self, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW) == 0;
-}
-
-/* Renaming would put a plain file in the place of a device. */
-static flatclip_status check_place(const fc_model_writer *writer, flatclip_error *err)
-{
-    struct stat info;
-    if (stat(writer->path, &info) != 0 || S_ISREG(info.st_mode))
-        return FLATCLIP_OK;
-    return fc_fail(err, FLATCLIP_ERR_IO, "cannot write %.200s: it is %s; choose another name",
-                   writer->path, S_ISDIR(info.st_mode) ? "a folder" : "no plain file");
-}
-
-static flatclip_status open_file(fc_model_writer *writer, flatclip_error *err)
-{
-    FC_TRY(check_place(writer, err));
-    writer->file = open_nameless(writer->path);
-    if (writer->file >= 0)
-        return FLATCLIP_OK;
-    return with_temporary_name(writer, create_named, err);
-}
-
 static flatclip_status start(fc_model_writer *writer, const char *path, const fc_dtype *dtypes,
                              flatclip_error *err)
 {
     const size_t count = (size_t)writer->tensor_count;
-    writer->path = strdup(path);
     writer->dtypes = calloc(count, sizeof *dtypes);
     FC_TRY(fc_sha256_open(&writer->hash, err));
-    if (!writer->path || !writer->dtypes)
+    if (!writer->dtypes)
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
     memcpy(writer->dtypes, dtypes, count * sizeof *dtypes);
     for (size_t i = 0; i < count; i++)
@@ -259,9 +181,10 @@ static flatclip_status start(fc_model_writer *writer, const char *path, const fc
             return fc_fail(err, FLATCLIP_ERR_ARGUMENT,
                            "%.200s: models are stored as F32, F16 or BF16, not as %s", path,
                            fc_dtype_name(dtypes[i]));
-    FC_TRY(open_file(writer, err));
-    FC_TRY(write_header(writer, err));
-    return fc_write_behind_open(writer->file, &writer->behind, err);
+    FC_TRY(fc_whole_file_open(path, &writer->file, err));
+    FC_TRY(write_header(writer, path, err));
+    FC_TRY(fc_background_open(consume_by_hashing, writer->hash, &writer->hashing, err));
+    return fc_background_open(consume_by_writing, writer->file, &writer->writing, err);
 }
 
 flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *config,
@@ -272,7 +195,6 @@ flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *con
     fc_model_writer *built = calloc(1, sizeof *built);
     if (!built)
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory to write %.200s", path);
-    built->file = -1;
     built->config = *config;
     if (merges)
         built->merges = *merges;
@@ -328,8 +250,8 @@ static flatclip_status append_block(fc_model_writer *writer, const float *values
         stored = values;
         kept = values;
     }
-    fc_sha256_add(writer->hash, kept, count * sizeof *kept);
-    fc_write_behind_put(writer->behind, stored, count * fc_dtype_bytes(dtype));
+    fc_background_put(writer->hashing, kept, count * sizeof *kept);
+    fc_background_put(writer->writing, stored, count * fc_dtype_bytes(dtype));
     return FLATCLIP_OK;
 }
 
@@ -360,22 +282,17 @@ static flatclip_status patch_hash(fc_model_writer *writer, char hex[HASH_DIGITS 
 {
     fc_sha256_close(writer->hash, hex);
     writer->hash = NULL;
-    if (lseek(writer->file, writer->hash_at, SEEK_SET) < 0)
-        return fail_io(writer, err);
-    return write_fully(writer, hex, HASH_DIGITS, err);
+    const int problem = fc_whole_file_patch(writer->file, writer->hash_at, hex, HASH_DIGITS);
+    return problem ? fc_whole_file_failed(writer->file, problem, err) : FLATCLIP_OK;
 }
 
-/* The rename itself is on the disk only when the folder is. Not every file system can do that;
- * the file is whole all the same. */
-static void sync_folder(const char *path)
+/* Waits for both threads; returns 0, or the errno of the one that writes. */
+static int end_background(fc_model_writer *writer)
 {
-    char *copy = strdup(path);
-    const int folder = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (folder >= 0) {
-        fsync(folder);
-        close(folder);
-    }
-    free(copy);
+    const int problem = fc_background_close(writer->writing);
+    fc_background_close(writer->hashing);
+    writer->writing = writer->hashing = NULL;
+    return problem;
 }
 
 static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1],
@@ -384,24 +301,14 @@ static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1]
     if (writer->tensor < writer->tensor_count)
         return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "tensor %s is not complete",
                        writer->spec.name);
-    fc_write_behind_put(writer->behind, writer->merges.text, writer->merges.bytes);
-    errno = fc_write_behind_close(writer->behind);
-    writer->behind = NULL;
-    if (errno)
-        return fail_io(writer, err);
+    fc_background_put(writer->writing, writer->merges.text, writer->merges.bytes);
+    const int problem = end_background(writer);
+    if (problem)
+        return fc_whole_file_failed(writer->file, problem, err);
     FC_TRY(patch_hash(writer, hex, err));
-    if (fsync(writer->file))
-        return fail_io(writer, err);
-    if (!writer->temporary)
-        FC_TRY(with_temporary_name(writer, link_nameless, err));
-    const int closed = close(writer->file);
-    writer->file = -1;
-    if (closed || rename(writer->temporary, writer->path))
-        return fail_io(writer, err);
-    free(writer->temporary); /* it has another name now: abandon must not remove it */
-    writer->temporary = NULL;
-    sync_folder(writer->path);
-    return FLATCLIP_OK;
+    fc_whole_file *file = writer->file;
+    writer->file = NULL;
+    return fc_whole_file_commit(file, err);
 }
 
 flatclip_status fc_model_writer_commit(fc_model_writer *writer, char *sha256, flatclip_error *err)
@@ -418,14 +325,9 @@ void fc_model_writer_abandon(fc_model_writer *writer)
 {
     if (!writer)
         return;
-    fc_write_behind_close(writer->behind);
-    if (writer->file >= 0)
-        close(writer->file);
-    if (writer->temporary)
-        unlink(writer->temporary);
+    end_background(writer);
+    fc_whole_file_abandon(writer->file);
     fc_sha256_close(writer->hash, NULL);
     free(writer->dtypes);
-    free(writer->temporary);
-    free(writer->path);
     free(writer);
 }
