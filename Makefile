@@ -184,6 +184,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	    $(TOOL_LIBS) -o $@
 
 include tests/simt/simt.mk
+include bench/bench.mk
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.
