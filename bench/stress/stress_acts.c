@@ -167,6 +167,17 @@ static void open_model(stress_worker *w)
     w->models++;
 }
 
+/* The founding user's loop. */
+static void encode_next(stress_worker *w)
+{
+    flatclip_error err = { FLATCLIP_OK, "" };
+    w->chosen[0] = w->images % w->team->pictures->count;
+    w->paths[0] = w->team->pictures->paths[w->chosen[0]];
+    account(w, "encode_files", 1,
+            flatclip_encode_files(w->session, w->paths, 1, w->rows, w->items, &err), &err);
+    check_pictures(w, 1);
+}
+
 static void do_everything(stress_worker *w)
 {
     if (w->team->pictures->count > 0) {
@@ -184,7 +195,9 @@ static void do_everything(stress_worker *w)
 void stress_act(stress_worker *w)
 {
     const size_t count = choose_count(w), dice = below(w, 256);
-    if (w->team->tour)
+    if (w->team->options->plain && w->team->pictures->count > 0)
+        encode_next(w);
+    else if (w->team->tour)
         do_everything(w);
     else if (dice == 0)
         open_model(w);

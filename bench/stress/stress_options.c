@@ -10,7 +10,8 @@ int stress_usage(FILE *to, int code)
 {
     fputs("usage: flatclip-stress [-m MODEL] [--iterations N | --minutes M] [--sessions N]\n"
           "                       [--threads N] [--batch N] [--device auto|cpu|cuda] [--seed S]\n"
-          "                       [--faults | --no-faults] [--csv FILE] [--json] [PATH...]\n"
+          "                       [--faults | --no-faults] [--plain] [--csv FILE] [--json]\n"
+          "                       [PATH...]\n"
           "\n"
           "Encodes pictures and pixels in random calls, opens and closes sessions and models, and\n"
           "fails at the first byte of growth, naming iteration and number. An iteration is one\n"
@@ -21,6 +22,7 @@ int stress_usage(FILE *to, int code)
           "  --threads      2 a session    --batch     4: max_batch of a session\n"
           "  --seed         of all that is random; else taken from the clock, and printed\n"
           "  --faults       only failing allocations, full disks and signals; --no-faults: all else\n"
+          "  --plain        one picture an iteration, and nothing at random\n"
           "  --csv FILE     memory by iteration          --json  the verdict as one object\n"
           "  PATH           pictures or folders, good and bad; default: tests/data\n"
           "\n"
@@ -36,6 +38,7 @@ static int apply(stress_options *o, int option)
     case 'c': o->csv = optarg; return 1;
     case 'j': o->json = 1; return 1;
     case 'f': o->loop = 0; return 1;
+    case 'p': o->plain = 1; return 1;
     case 'n': o->faults = 0; return 1;
     case 'i': return read_number(optarg, 1, 1000000000, &o->iterations);
     case 'M': return read_number(optarg, 1, 100000, &o->minutes);
@@ -55,6 +58,7 @@ int stress_read_options(int argc, char **argv, stress_options *o)
         { "sessions", 1, 0, 'S' },  { "threads", 1, 0, 't' },    { "batch", 1, 0, 'b' },
         { "device", 1, 0, 'd' },    { "seed", 1, 0, 's' },       { "faults", 0, 0, 'f' },
         { "no-faults", 0, 0, 'n' }, { "csv", 1, 0, 'c' },        { "json", 0, 0, 'j' },
+        { "plain", 0, 0, 'p' },
         { 0, 0, 0, 0 },
     };
     int good = 1, option;

@@ -14,6 +14,7 @@ typedef struct {
     flatclip_device device;
     const char *csv;                /* or NULL */
     int json;
+    int plain;                      /* each iteration encodes one picture, no more */
     int loop, faults;               /* what to do */
     char **paths;                   /* pictures and folders; none: tests/data */
     int path_count;
