@@ -1,4 +1,4 @@
-# flatclip-stress, its variant with a planted leak, and the table of growth. Included by the Makefile.
+# flatclip-stress, its variant with a planted leak, and the table of growth. For the Makefile.
 
 STRESS_OBJ := $(call obj,$(wildcard bench/stress/*.c))
 LEAKY      := $(BUILD)/planted/flatclip-stress

@@ -16,8 +16,7 @@ expect() {
     got=0
     case $verdict in PASS*) ;; *) got=1 ;; esac
     if [ "$got" = "$code" ] && printf '%s\n' "$verdict" | grep -qE "$pattern"; then
-        printf 'caught   '
-        [ "$code" = 1 ] || printf '\b\b\b\b\b\b\b\b\bas it is '
+        [ "$code" = 1 ] && printf 'caught   ' || printf 'correct  '
     else
         failed=1
         printf 'MISSED   '

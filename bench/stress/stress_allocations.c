@@ -57,7 +57,7 @@ static int is_clean(flatclip_status status, const flatclip_error *err)
            (status == FLATCLIP_ERR_MEMORY && err->message[0] != '\0');
 }
 
-/* Fails allocation n. Returns 1 if that went well, 0 if there is no allocation n, -1 with a line. */
+/* Fails allocation n. Returns 1 if that went well, 0 if there is none, -1 with a line. */
 static int fail_one(const stress_fault_plan *plan, const char *what, stress_body *body, void *user,
                     long n, int lasts)
 {

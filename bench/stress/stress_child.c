@@ -72,8 +72,8 @@ static void become(const stress_child_place *place, const stress_child_setting *
     dup2(null, 2);
     for (int fd = 3; fd < 64; fd++)
         close(fd);
-    signal(SIGINT, SIG_DFL); /* jobs in a shell's background are told to ignore it, nohup the other */
-    signal(SIGHUP, SIG_DFL);
+    signal(SIGINT, SIG_DFL); /* which jobs in a shell's background are told to ignore */
+    signal(SIGHUP, SIG_DFL); /* and those under nohup */
     if (setting->file_limit >= 0) {
         const struct rlimit limit = { (rlim_t)setting->file_limit, (rlim_t)setting->file_limit };
         setrlimit(RLIMIT_FSIZE, &limit);

@@ -102,8 +102,8 @@ static void judge_trend(stress_run *run)
     if (!slope->grows)
         return;
     snprintf(text, sizeof text,
-             "resident memory grows by %.0f bytes an iteration (99.9 %% interval %.0f to %.0f), from "
-             "%zu to %zu",
+             "resident memory grows by %.0f bytes an iteration (99.9 %% interval %.0f to %.0f), "
+             "from %zu to %zu",
              slope->slope, slope->low, slope->high, run->result->limit.resident,
              run->result->last.resident);
     fail_at(run->result, text);

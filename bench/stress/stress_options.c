@@ -21,7 +21,7 @@ int stress_usage(FILE *to, int code)
           "  --iterations   10000          --sessions  2, at the same time\n"
           "  --threads      2 a session    --batch     4: max_batch of a session\n"
           "  --seed         of all that is random; else taken from the clock, and printed\n"
-          "  --faults       only failing allocations, full disks and signals; --no-faults: all else\n"
+          "  --faults       only failing allocations, full disks, signals; --no-faults: the rest\n"
           "  --plain        one picture an iteration, and nothing at random\n"
           "  --csv FILE     memory by iteration          --json  the verdict as one object\n"
           "  PATH           pictures or folders, good and bad; default: tests/data\n"

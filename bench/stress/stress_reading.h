@@ -24,8 +24,8 @@ typedef struct {
 } stress_growth;
 
 /* Whether one of the numbers that must not grow by a single unit did; resident memory is none of
- * them. A thread that has been joined may still be listed for a moment: waits for that, and corrects
- * now->threads. */
+ * them. A thread that has been joined may still be listed for a moment: waits for that, and
+ * corrects now->threads. */
 int stress_has_grown(stress_reading *now, const stress_reading *limit, stress_growth *growth);
 
 /* The larger of each number, into *limit. */

@@ -8,8 +8,8 @@
 static void print_slope(FILE *to, const stress_slope *slope)
 {
     if (slope->known)
-        fprintf(to, "%+.1f B an iteration, 99.9 %% interval %+.1f to %+.1f", slope->slope,
-                slope->low, slope->high);
+        fprintf(to, "trend %+.1f B an iteration, 99.9 %% interval %+.1f to %+.1f",
+                slope->slope, slope->low, slope->high);
     else
         fprintf(to, "no trend known: fewer than %d iterations after the warm-up",
                 STRESS_TREND_LEAST);
@@ -22,8 +22,8 @@ void stress_print_verdict(FILE *to, const stress_options *options, const stress_
         return;
     }
     fprintf(to, "PASS: %ld iterations (%ld to warm up), %zu images (%zu refused), %zu sessions and "
-            "%zu models opened, %.1f s: growth 0 bytes: engine %zu B, heap %zu B in %zu blocks, %zu "
-            "descriptors, %zu threads; resident %.1f MiB, peak %.1f (",
+            "%zu models opened, %.1f s: growth 0 bytes: engine %zu B, heap %zu B in %zu blocks, "
+            "%zu descriptors, %zu threads; resident %.1f MiB, peak %.1f (",
             r->iterations, r->warm_up, r->images, r->refused, r->sessions, r->models, r->seconds,
             r->last.engine, r->last.heap, r->last.blocks, r->last.descriptors, r->last.threads,
             mebibytes(r->last.resident), mebibytes(r->last.peak));

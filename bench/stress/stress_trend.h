@@ -2,12 +2,12 @@
  *
  * Resident memory moves in steps: a heap gets its second part when two large pictures meet, and
  * keeps it. A straight line through such numbers has a slope that "differs from zero" for every
- * single step, because neighbours resemble each other. So the run is cut into 25 stretches; each is
- * represented by its median; and the slope is the mean of the 24 differences between neighbours,
- * which is what generalised least squares fits if the noise is a random walk. Its interval is
- * Student's at 99.9 %. Noise around a level makes differences that cancel, and the interval only
- * wider. One step, or eight equal ones, stay below the threshold; a leak, which is in every
- * difference, does not. */
+ * single step, because neighbours resemble each other; and one step of 10 MB widens an interval
+ * around a mean until no leak is found. So the run is cut into 25 stretches, each represented by
+ * its median, and the slope is the median of the 24 differences between neighbours, with the sign
+ * test's interval: from the 4th smallest to the 4th largest, 99.9 % and more whatever the
+ * distribution, if differences rise and fall by chance. A few steps, of any size, leave most
+ * differences at nothing. A leak is in all of them. */
 #ifndef STRESS_TREND_H
 #define STRESS_TREND_H
 
@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     int known;              /* 0: fewer than STRESS_TREND_LEAST samples */
-    int grows;              /* the whole interval lies above zero, and the rise is no rounding */
+    int grows;              /* the whole interval lies above zero, and is no rounding */
     double slope, low, high; /* bytes an iteration */
 } stress_slope;
 
