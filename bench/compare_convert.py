@@ -53,15 +53,17 @@ def make_checkpoint(model, path):
     torch.jit.trace(root, torch.zeros(1), check_trace=False).save(path)
 
 
-def run(command):
-    """Seconds, peak MiB and standard output of one process."""
+def run(command, scratch):
+    """Seconds, peak MiB and standard output of one process. A process inherits the peak of the one
+    that forks it, so that GNU time, which is small, must stand between (NaN where it is missing)."""
+    peak = os.path.join(scratch, "peak")
+    between = ["/usr/bin/time", "-f", "%M", "-o", peak] if os.path.exists("/usr/bin/time") else []
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
+    done = subprocess.run(between + command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    seconds = time.perf_counter() - started
+    if done.returncode:
         sys.exit(f"failed: {' '.join(command[:3])}")
-    return time.perf_counter() - started, usage.ru_maxrss / 1024, out
+    return seconds, int(open(peak).read()) / 1024 if between else float("nan"), done.stdout
 
 
 def main():
@@ -84,7 +86,7 @@ def main():
         }
         for _ in range(args.repeats):
             for name, command in commands.items():
-                seconds, peak, text = run(command)
+                seconds, peak, text = run(command, folder)
                 calls = re.search(r"^calls (\S+)", text, re.M)
                 rows[name].append((seconds, float(calls.group(1)) if calls else seconds, peak))
         print(f"{os.path.getsize(checkpoint) / 1e6:.0f} MB, {args.repeats} rounds in turns, medians")

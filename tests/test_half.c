@@ -120,6 +120,35 @@ static void rows_equal_single_values_at_every_length(void **state)
     }
 }
 
+/* Rows are converted in blocks, of which those of plain halves take a shorter way: the same numbers
+ * as one by one, and nothing is called exact that is not. */
+static void rows_of_plain_halves_are_exact_and_no_others(void **state)
+{
+    enum { MOST = 3000 };
+    static float values[MOST];
+    static uint16_t back[MOST];
+    static const float others[] = { 65504.0f, 65520.0f, 6.1035156e-5f, 6.1e-5f, 5.9604645e-8f, 1e-30f,
+                                    1.0009764f, 1.001f, INFINITY, NAN, -0.0f, 3e38f };
+    static const int is_plain[] = { 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0 };
+    (void)state;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        for (size_t place = 0; place < MOST; place += 997) {
+            for (size_t i = 0; i < MOST; i++)
+                values[i] = fc_half_to_float((uint16_t)(0x0400 + i * 40503 % 0x7800));
+            values[place] = k % 2 ? -others[k] : others[k];
+            assert_int_equal(fc_floats_to_halves(values, MOST, back), is_plain[k]);
+            for (size_t i = 0; i < MOST; i++)
+                assert_int_equal(back[i], fc_float_to_half(values[i]));
+        }
+    for (size_t first = 0; first < 0x10000; first += MOST) { /* every half, the odd ones too */
+        for (size_t i = 0; i < MOST; i++)
+            values[i] = fc_half_to_float((uint16_t)(first + i));
+        fc_floats_to_halves(values, MOST, back);
+        for (size_t i = 0; i < MOST; i++)
+            assert_int_equal(back[i], (uint16_t)(first + i));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_tie_between_bf16s_goes_to_the_even_one),
         cmocka_unit_test(values_beyond_the_largest_half_become_infinite),
         cmocka_unit_test(a_nan_never_becomes_infinite),
+        cmocka_unit_test(rows_of_plain_halves_are_exact_and_no_others),
         cmocka_unit_test(rows_equal_single_values_at_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

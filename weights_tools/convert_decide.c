@@ -1,6 +1,7 @@
 /* What a checkpoint is, from its tensors, from what belongs to it, and from what is known of it. */
 #include "weights_tools/convert_decide.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,45 @@ static flatclip_status read_beside(const fc_weight_source *source,
     return FLATCLIP_OK;
 }
 
+/* A thread's work: the hash of all files of a source. */
+typedef struct {
+    const fc_weight_source *source;
+    char *hex;                  /* [65] */
+    flatclip_status status;
+    flatclip_error err;
+} hashing;
+
+static void *hash_files(void *user)
+{
+    hashing *h = user;
+    const char *file;
+    fc_sha256 *hash;
+    h->status = fc_sha256_open(&hash, &h->err);
+    for (size_t i = 0; h->status == FLATCLIP_OK && (file = fc_weight_source_file(h->source, i));
+         i++)
+        h->status = fc_sha256_add_file(hash, file, &h->err);
+    if (hash)
+        fc_sha256_close(hash, h->hex);
+    return NULL;
+}
+
+/* Hashes the files while their own checksums are checked, which takes as long. */
+static flatclip_status hash_and_check(const fc_weight_source *source, char hex[65],
+                                      flatclip_error *err)
+{
+    pthread_t thread;
+    hashing h = { .source = source, .hex = hex };
+    const int threaded = source->check && !pthread_create(&thread, NULL, hash_files, &h);
+    if (!threaded)
+        hash_files(&h);
+    const flatclip_status status = source->check ? source->check(source, err) : FLATCLIP_OK;
+    if (threaded)
+        pthread_join(thread, NULL);
+    if (status == FLATCLIP_OK && h.status != FLATCLIP_OK)
+        return fc_fail(err, h.status, "%s", h.err.message);
+    return status;
+}
+
 /* Where the weights are from: a model file of ours says it; else it is the file. */
 static flatclip_status name_source(const fc_weight_source *source, const fc_source_config *beside,
                                    fc_clip_config *config, flatclip_error *err)
@@ -157,14 +197,7 @@ static flatclip_status name_source(const fc_weight_source *source, const fc_sour
     if (config->source[0])
         return FLATCLIP_OK;
     snprintf(config->source, sizeof config->source, "%.120s", slash ? slash + 1 : source->path);
-    fc_sha256 *hash;
-    FC_TRY(fc_sha256_open(&hash, err));
-    flatclip_status status = FLATCLIP_OK;
-    const char *file;
-    for (size_t i = 0; status == FLATCLIP_OK && (file = fc_weight_source_file(source, i)); i++)
-        status = fc_sha256_add_file(hash, file, err);
-    fc_sha256_close(hash, config->source_sha256);
-    return status;
+    return hash_and_check(source, config->source_sha256, err);
 }
 
 static void describe(const fc_clip_checkpoint *checkpoint, const fc_source_config *beside,

@@ -20,9 +20,10 @@
 #include "engine/base/json.h"
 #include "engine/base/utf8.h"
 #include "weights_tools/sha256.h"
+#include "weights_tools/write_behind.h"
 
 enum {
-    BLOCK_VALUES = 16 << 10,     /* floats that are converted, hashed and written at a time */
+    BLOCK_VALUES = 64 << 10,     /* floats that are converted, hashed and written at a time */
     HEADER_ALIGN = 64,           /* bytes; so that float32 tensors lie aligned in the file */
     HASH_DIGITS = 64,
     NAME_TRIES = 100
@@ -41,6 +42,7 @@ struct fc_model_writer {
     uint64_t written;            /* values of it so far */
     off_t hash_at;               /* of weights_sha256's first digit in the file */
     fc_sha256 *hash;
+    fc_write_behind *behind;     /* writes the data; NULL before and after that */
     uint16_t stored[BLOCK_VALUES];
     float kept[BLOCK_VALUES];    /* what the stored values read as */
 };
@@ -258,7 +260,8 @@ static flatclip_status start(fc_model_writer *writer, const char *path, const fc
                            "%.200s: models are stored as F32, F16 or BF16, not as %s", path,
                            fc_dtype_name(dtypes[i]));
     FC_TRY(open_file(writer, err));
-    return write_header(writer, err);
+    FC_TRY(write_header(writer, err));
+    return fc_write_behind_open(writer->file, &writer->behind, err);
 }
 
 flatclip_status fc_model_writer_open(const char *path, const fc_clip_config *config,
@@ -314,8 +317,10 @@ static flatclip_status append_block(fc_model_writer *writer, const float *values
     const fc_dtype dtype = writer->dtypes[writer->tensor];
     FC_TRY(check_values(writer, values, count, err));
     if (dtype == FC_F16) {
-        fc_floats_to_halves(values, count, writer->stored);
-        fc_halves_to_floats(writer->stored, count, writer->kept);
+        if (fc_floats_to_halves(values, count, writer->stored))
+            kept = values;
+        else
+            fc_halves_to_floats(writer->stored, count, writer->kept);
     } else if (dtype == FC_BF16) {
         fc_floats_to_bf16s(values, count, writer->stored);
         fc_bf16s_to_floats(writer->stored, count, writer->kept);
@@ -324,7 +329,8 @@ static flatclip_status append_block(fc_model_writer *writer, const float *values
         kept = values;
     }
     fc_sha256_add(writer->hash, kept, count * sizeof *kept);
-    return write_fully(writer, stored, count * fc_dtype_bytes(dtype), err);
+    fc_write_behind_put(writer->behind, stored, count * fc_dtype_bytes(dtype));
+    return FLATCLIP_OK;
 }
 
 flatclip_status fc_model_writer_append(fc_model_writer *writer, const float *values, size_t count,
@@ -378,7 +384,11 @@ static flatclip_status finish(fc_model_writer *writer, char hex[HASH_DIGITS + 1]
     if (writer->tensor < writer->tensor_count)
         return fc_fail(err, FLATCLIP_ERR_ARGUMENT, "tensor %s is not complete",
                        writer->spec.name);
-    FC_TRY(write_fully(writer, writer->merges.text, writer->merges.bytes, err));
+    fc_write_behind_put(writer->behind, writer->merges.text, writer->merges.bytes);
+    errno = fc_write_behind_close(writer->behind);
+    writer->behind = NULL;
+    if (errno)
+        return fail_io(writer, err);
     FC_TRY(patch_hash(writer, hex, err));
     if (fsync(writer->file))
         return fail_io(writer, err);
@@ -408,6 +418,7 @@ void fc_model_writer_abandon(fc_model_writer *writer)
 {
     if (!writer)
         return;
+    fc_write_behind_close(writer->behind);
     if (writer->file >= 0)
         close(writer->file);
     if (writer->temporary)

@@ -135,6 +135,14 @@ static flatclip_status read_floats(const fc_weight_source *source, const fc_tens
     return FLATCLIP_OK;
 }
 
+static flatclip_status check(const fc_weight_source *source, flatclip_error *err)
+{
+    const torch_source *torch = source->state;
+    for (size_t i = 0; i < torch->found.count; i++)
+        FC_TRY(fc_torch_file_check(torch->file, torch->found.tensor[i].value->storage, err));
+    return FLATCLIP_OK;
+}
+
 /* -- Opening --------------------------------------------------------------------------------- */
 
 static void close_file(fc_weight_source *source)
@@ -190,6 +198,7 @@ flatclip_status fc_source_torch_open(fc_weight_source *source, flatclip_error *e
     source->state = torch;
     source->at = at;
     source->read = read_floats;
+    source->check = check;
     source->close = close_file;
     FC_TRY(fc_torch_file_open(source->path, &torch->file, err));
     FC_TRY(fc_torch_state_read(source->path, fc_torch_file_root(torch->file), &torch->found, err));

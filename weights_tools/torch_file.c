@@ -400,6 +400,13 @@ const char *fc_torch_file_folder(const fc_torch_file *file)
     return file->folder;
 }
 
+flatclip_status fc_torch_file_check(fc_torch_file *file, const fc_pickle_value *storage,
+                                    flatclip_error *err)
+{
+    const fc_zip_member *member;
+    return file->zip ? find_storage(file, storage, &member, err) : FLATCLIP_OK;
+}
+
 flatclip_status fc_torch_file_read(fc_torch_file *file, const fc_pickle_value *storage,
                                    uint64_t first, size_t bytes, void *out, flatclip_error *err)
 {

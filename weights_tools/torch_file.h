@@ -28,6 +28,10 @@ const char *fc_torch_file_folder(const fc_torch_file *file);
 const fc_zip_member *fc_torch_file_member(const fc_torch_file *file, const char *first,
                                           const char *second);
 
+/* Checks size and checksum of a storage, if that was not done before. Errors: as of reading. */
+flatclip_status fc_torch_file_check(fc_torch_file *file, const fc_pickle_value *storage,
+                                    flatclip_error *err);
+
 /* Reads bytes first to first + bytes - 1 of a storage of this file's pickle. Its size and, in an
  * archive, its checksum are checked the first time that it is read. A deflated storage is inflated
  * whole, up to 512 MiB, and kept until another one is read.

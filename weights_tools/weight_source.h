@@ -25,6 +25,9 @@ struct fc_weight_source {
     /* The same of a U8 tensor, as bytes. NULL where there are no such tensors. */
     flatclip_status (*read_bytes)(const fc_weight_source *source, const fc_tensor *tensor,
                                   uint64_t first, uint64_t count, void *out, flatclip_error *err);
+    /* Checks at once the checksums of all that read reads, which does it tensor by tensor else. NULL
+     * where there are none. */
+    flatclip_status (*check)(const fc_weight_source *source, flatclip_error *err);
     /* Fills *config if the source is a model file of ours, and returns whether it is one. May be
      * NULL. */
     int (*own_config)(const fc_weight_source *source, fc_clip_config *config);

@@ -1,82 +1,5 @@
-/* Conversions between float32 and the 16-bit storage types.
- *
- * The idea: no branch depends on the value. Every case is computed and the right one selected, so
- * that the loops at the end of the file vectorise on any instruction set. Only float operations
- * on normal numbers are used: a host program that flushes denormals cannot change a result. */
-#include "engine/base/half.h"
-
-#include <string.h>
-
-static inline uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* yes where condition holds, else no: by masks, as compilers turn ?: back into branches. */
-static inline uint32_t choose(int condition, uint32_t yes, uint32_t no)
-{
-    const uint32_t mask = 0u - (uint32_t)condition;
-    return (yes & mask) | (no & ~mask);
-}
-
-static inline float half_to_float(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13; /* fraction where float32 has it */
-    const uint32_t tiny_base = 113u << 23; /* 2^-14, the smallest normal half */
-
-    const uint32_t normal = magnitude + (112u << 23);           /* exponent bias 15 to 127 */
-    const uint32_t special = magnitude + (224u << 23);          /* infinity and NaN: 31 to 255 */
-    /* A subnormal half is a fraction of 2^-14: put it below a 1 of that size, then take it away. */
-    const uint32_t tiny = bits_of(float_of(magnitude + tiny_base) - float_of(tiny_base));
-
-    const uint32_t finite = choose(magnitude < (1u << 23), tiny, normal);
-    return float_of(sign | choose(magnitude >= (31u << 23), special, finite));
-}
-
-static inline uint16_t float_to_half(float value)
-{
-    const uint32_t bits = bits_of(value);
-    const uint32_t sign = bits >> 16 & 0x8000;
-    const uint32_t magnitude = bits & 0x7fffffff;
-
-    /* Adding just under half a unit, and the last bit kept, carries exactly when rounding to
-     * nearest even goes up. Beyond the largest half the carry gives infinity by itself. */
-    const uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    /* 0.5 has units of 2^-24, as subnormal halves do: the addition rounds. */
-    const uint32_t small = choose(magnitude < (113u << 23), magnitude, 0);
-    const uint32_t tiny = bits_of(float_of(small) + 0.5f) - bits_of(0.5f);
-    /* A NaN whose kept bits are all zero would read as infinity. */
-    const uint32_t payload = magnitude >> 13 & 0x3ff;
-    const uint32_t nan = 0x7c00 | choose(payload == 0, 0x200, payload);
-
-    const uint32_t finite = choose(magnitude < (113u << 23), tiny, normal);
-    const uint32_t ordered = choose(magnitude >= 0x477ff000, 0x7c00, finite); /* 65520 and above */
-    return (uint16_t)(sign | choose(magnitude > 0x7f800000, nan, ordered));
-}
-
-static inline float bf16_to_float(uint16_t bf16)
-{
-    return float_of((uint32_t)bf16 << 16);
-}
-
-static inline uint16_t float_to_bf16(float value)
-{
-    const uint32_t bits = bits_of(value);
-    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    /* A NaN whose kept bits are all zero would read as infinity. */
-    const uint32_t nan = bits >> 16 | choose((bits >> 16 & 0x7f) == 0, 0x40, 0);
-    return (uint16_t)choose((bits & 0x7fffffff) > 0x7f800000, nan, rounded);
-}
+/* Single conversions, and the choice of an instruction set for rows of them. */
+#include "engine/base/half_body.h"
 
 float fc_half_to_float(uint16_t half)
 {
@@ -98,26 +21,34 @@ uint16_t fc_float_to_bf16(float value)
     return float_to_bf16(value);
 }
 
-void fc_halves_to_floats(const uint16_t *restrict in, size_t count, float *restrict out)
+static const fc_half_kernels portable = { halves_to_floats, bf16s_to_floats, floats_to_halves,
+                                          floats_to_bf16s };
+
+static const fc_half_kernels *kernels(void)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = half_to_float(in[i]);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        return &fc_half_kernels_avx2;
+#endif
+    return &portable;
 }
 
-void fc_bf16s_to_floats(const uint16_t *restrict in, size_t count, float *restrict out)
+void fc_halves_to_floats(const uint16_t *in, size_t count, float *out)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = bf16_to_float(in[i]);
+    kernels()->halves_to_floats(in, count, out);
 }
 
-void fc_floats_to_halves(const float *restrict in, size_t count, uint16_t *restrict out)
+void fc_bf16s_to_floats(const uint16_t *in, size_t count, float *out)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = float_to_half(in[i]);
+    kernels()->bf16s_to_floats(in, count, out);
 }
 
-void fc_floats_to_bf16s(const float *restrict in, size_t count, uint16_t *restrict out)
+int fc_floats_to_halves(const float *in, size_t count, uint16_t *out)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = float_to_bf16(in[i]);
+    return kernels()->floats_to_halves(in, count, out);
+}
+
+void fc_floats_to_bf16s(const float *in, size_t count, uint16_t *out)
+{
+    kernels()->floats_to_bf16s(in, count, out);
 }

@@ -13,7 +13,9 @@ uint16_t fc_float_to_bf16(float value);     /* to nearest, ties to even; NaN sta
 /* The same over count values, in loops that vectorise; in and out must not overlap. */
 void fc_halves_to_floats(const uint16_t *in, size_t count, float *out);
 void fc_bf16s_to_floats(const uint16_t *in, size_t count, float *out);
-void fc_floats_to_halves(const float *in, size_t count, uint16_t *out);
+/* Returns nonzero only if every value was a half already, so that nothing was lost (subnormal ones
+ * do not count). */
+int fc_floats_to_halves(const float *in, size_t count, uint16_t *out);
 void fc_floats_to_bf16s(const float *in, size_t count, uint16_t *out);
 
 #endif

@@ -13,7 +13,9 @@ SIMT_CXX   ?= g++
 SIMT_FLAGS := -std=c++20 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -Wno-unknown-pragmas \
               -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. -Iinclude \
               -isystem '$(CUDA_HOME)/include'
-SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer
+# Indices of local arrays, which lie in registers, are checked by the undefined behaviour sanitizer.
+SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer \
+              -fsanitize=undefined -fsanitize-undefined-trap-on-error
 SIMT_DIR   := build/simt
 SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/*.cpp))
 WATCHED    := $(patsubst kernels/%.cu,$(SIMT_DIR)/%.o,$(KERNEL_SRC))
