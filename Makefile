@@ -11,6 +11,8 @@
 #   make kernels     compile the CUDA kernels for every architecture (needs nvcc)
 #   make planted-bugs  show that the emulator of CUDA kernels finds bugs (needs python3)
 #   make mutants     change the kernels at random, and count what the tests notice (MUTANTS=60)
+#   make planted-leak  flatclip-stress finds leaks that were planted
+#   make growth-table  the same loop in PyTorch and flatclip, bytes a pass (as bench-peers)
 #   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
 #   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
@@ -184,6 +186,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	    $(TOOL_LIBS) -o $@
 
 include tests/simt/simt.mk
+include bench/bench.mk
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.
