@@ -85,7 +85,8 @@ LIB_SRC   := $(filter-out $(if $(filter 0,$(WITH_CUDA)),engine/cuda/%), \
                $(wildcard engine/*.c engine/*/*.c))
 TOOL_SRC  := $(wildcard weights_tools/*.c)
 CLI_SRC   := $(wildcard cli/*.c)
-TEST_SRC  := $(wildcard tests/test_*.c)
+TEST_SRC  := $(wildcard tests/test_*.c \
+               $(if $(filter standin,$(WITH_CUDA)),tests/fakecuda/test_*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -177,7 +178,7 @@ $(PARTS): $(CLI_PARTS) $(BIN)/objects
 	$(Q)$(AR) rcs $@ $(CLI_PARTS)
 
 $(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := -lssl
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
+$(filter $(BUILD)/tests/%,$(TESTS)): %: %.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(FETCH_TEST_LIBS) $(TOOL_LIBS) -o $@
 
@@ -190,6 +191,12 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	    $(TOOL_LIBS) -o $@
 
 include tests/simt/simt.mk
+ifeq ($(WITH_CUDA),standin)
+  ifneq ($(strip $(SIMT_LACKS)),)
+    $(error CUDA=standin lacks:$(SIMT_LACKS))
+  endif
+$(BIN)/libflatclip.so $(PROGRAMS) $(TESTS) $(FUZZERS): $(STANDIN)
+endif
 include bench/bench.mk
 
 # -- Models, demo, tests -----------------------------------------------------------------------

@@ -172,7 +172,8 @@ static flatclip_status load_kernels(flatclip_session *session, flatclip_error *e
     (void)cudaGetLastError(); /* what the host's program left behind is not ours to report */
     fc_patch_embed(be, &session->ws, tower, s->pixels, FC_PIXELS_F32, 1);
     fc_patch_embed(be, &session->ws, tower, s->pixels, FC_PIXELS_U8, 1);
-    for (int tile = 0; tile < FC_TILE_COUNT; tile++) {
+    const int tiles = s->backend.number == FC_NUMBER_F32 ? 1 : FC_TILE_COUNT; /* f32 ignores them */
+    for (int tile = 0; tile < tiles; tile++) {
         s->backend.forced_tile = tile;
         run_blocks(session, 1);
     }

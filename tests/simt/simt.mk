@@ -23,12 +23,25 @@ SIMT_LACKS := $(if $(wildcard $(CUDA_HOME)/include/cuda_fp16.h),, no CUDA header
 $(SIMT_DIR)/%.o: tests/simt/%.cpp $(SIMT_DEPS)
 	@mkdir -p $(@D)
 	$(call say,CXX)
-	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(if $(findstring /simt_,$@),-O3) -c $< -o $@
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -fPIC $(if $(findstring /simt_,$@),-O3) -c $< -o $@
 
 $(SIMT_DIR)/%.o: kernels/%.cu $(SIMT_DEPS)
 	@mkdir -p $(@D)
 	$(call say,CXX)
-	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(SIMT_WATCH) -x c++ -c $< -o $@
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(SIMT_WATCH) -fPIC -x c++ -c $< -o $@
+
+# The emulator, the kernels and the stand-in runtime, as what CUDA=standin links for a GPU.
+FAKECUDA_OBJ := $(patsubst tests/fakecuda/%.cpp,$(SIMT_DIR)/fakecuda/%.o,\
+                  $(wildcard tests/fakecuda/*.cpp))
+STANDIN      := $(SIMT_DIR)/standin.a
+$(SIMT_DIR)/fakecuda/%.o: tests/fakecuda/%.cpp $(wildcard tests/fakecuda/*.h) $(SIMT_DEPS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -fPIC -c $< -o $@
+$(STANDIN): $(filter $(SIMT_DIR)/simt_%,$(SIMT_OBJ)) $(WATCHED) $(FAKECUDA_OBJ)
+	$(call say,AR)
+	@$(RM) $@
+	$(Q)$(AR) rcs $@ $^
 
 # Where something is missing, a program takes its place that says so and counts as skipped.
 ifeq ($(strip $(SIMT_LACKS)),)
