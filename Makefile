@@ -18,6 +18,7 @@
 #   make clean       remove build/
 #
 #   CONFIG=release|debug|sanitize|tsan   CUDA=auto|0|1   CC=gcc|clang   CFLAGS= LDFLAGS=   WERROR=1
+#   CUDA=standin: programs below build/standin whose GPU is an emulator; for tests, and slow
 #   V=1 shows whole command lines.
 # Everything is built below build/; configurations never share objects.
 
@@ -42,25 +43,24 @@ ifndef CFLAGS_$(CONFIG)
   $(error CONFIG=$(CONFIG) is not one of release, debug, sanitize, tsan)
 endif
 
-KERNEL_SRC := $(wildcard kernels/*.cu)
-ifeq ($(filter $(CUDA),auto 0 1),)
-  $(error CUDA=$(CUDA) is not one of auto, 0, 1)
+ifeq ($(filter $(CUDA),auto 0 1 standin),)
+  $(error CUDA=$(CUDA) is not one of auto, 0, 1, standin)
 endif
-ifeq ($(wildcard engine/cuda/*.c),)
-  ifeq ($(CUDA),1)
-    $(error CUDA=1: this version of flatclip has CUDA kernels, but no engine for them yet; build \
-with CUDA=0 or auto)
-  endif
-  WITH_CUDA := 0
-  BACKENDS  := cpu (this version has no CUDA engine yet)
-else
-  WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(shell command -v nvcc),1,0),$(CUDA))
-  BACKENDS  := $(if $(filter 1,$(WITH_CUDA)),cpu cuda,cpu (no nvcc, or CUDA=0))
+NVCC      := $(shell command -v nvcc)
+WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),1,0),$(CUDA))
+ifeq ($(WITH_CUDA)$(NVCC),1)
+  $(error CUDA=1 needs nvcc, which is not in PATH: install the CUDA toolkit, or build with CUDA=0)
 endif
+include kernels/kernels.mk
+BACKENDS_0       := cpu ($(if $(NVCC),CUDA=0,no nvcc in PATH))
+BACKENDS_1       := cpu cuda
+BACKENDS_standin := cpu cuda (a GPU that is emulated, for tests)
+BACKENDS         := $(BACKENDS_$(WITH_CUDA))
 
 BUILD := build/$(CONFIG)-cuda$(WITH_CUDA)
 # Where the programs go: build/ itself for the release, beside the objects for the rest.
-BIN   := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
+BIN   := build$(if $(filter standin,$(WITH_CUDA)),/standin)$(if \
+           $(filter release,$(CONFIG)),,/$(CONFIG))
 MODELS_DIR := build/models
 
 VERSION := $(shell awk '/^.define FLATCLIP_VERSION/ \
@@ -71,21 +71,26 @@ WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
               $(if $(WERROR),-Werror)
 # -ffp-contract=off: results must not depend on which multiplies and adds a compiler fuses.
 ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -pthread \
-              -I. -Iinclude $(CFLAGS_$(CONFIG)) $(CFLAGS)
+              -I. -Iinclude $(if $(filter 0,$(WITH_CUDA)),,$(CUDA_CFLAGS)) $(CFLAGS_$(CONFIG)) \
+              $(CFLAGS)
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
-LIB_LIBS   := -ljpeg -lpng -lz -lcjson -lm -pthread
+CUDA_LIBS_1       := $(CUDART) -lrt -ldl
+CUDA_LIBS_standin := build/simt/standin.a -lstdc++
+LIB_LIBS   := $(CUDA_LIBS_$(WITH_CUDA)) -ljpeg -lpng -lz -lcjson -lm -pthread
 TOOL_LIBS  := -lcrypto
 FETCH_LIBS := -ldl
 
 # -- Sources -----------------------------------------------------------------------------------
-LIB_SRC   := $(wildcard engine/*.c engine/*/*.c)
+LIB_SRC   := $(filter-out $(if $(filter 0,$(WITH_CUDA)),engine/cuda/%), \
+               $(wildcard engine/*.c engine/*/*.c))
 TOOL_SRC  := $(wildcard weights_tools/*.c)
 CLI_SRC   := $(wildcard cli/*.c)
-TEST_SRC  := $(wildcard tests/test_*.c)
+TEST_SRC  := $(wildcard tests/test_*.c \
+               $(if $(filter standin,$(WITH_CUDA)),tests/fakecuda/test_*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
-LIB_OBJ   := $(call obj,$(LIB_SRC))
+LIB_OBJ   := $(call obj,$(LIB_SRC)) $(if $(filter 1,$(WITH_CUDA)),$(KERNEL_OBJ))
 TOOL_OBJ  := $(call obj,$(TOOL_SRC))
 CLI_OBJ   := $(call obj,$(CLI_SRC))
 TEST_OBJ  := $(call obj,$(TEST_SRC))
@@ -100,7 +105,7 @@ LIBS      := $(BIN)/libflatclip.a $(BIN)/libflatclip.so
 
 # $(call say,VERB) shows what is made; with V=1 make itself shows the command.
 Q   := $(if $(V),,@)
-say = $(if $(V),,@echo '  $(1) $(if $(filter CC CXX,$(1)),$<,$@)')
+say = $(if $(V),,@echo '  $(1) $(if $(filter CC CXX NVCC,$(1)),$<,$@)')
 
 all: $(LIBS) $(PROGRAMS)
 	@echo 'backends: $(BACKENDS)'
@@ -173,7 +178,7 @@ $(PARTS): $(CLI_PARTS) $(BIN)/objects
 	$(Q)$(AR) rcs $@ $(CLI_PARTS)
 
 $(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := -lssl
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
+$(filter $(BUILD)/tests/%,$(TESTS)): %: %.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
 	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(FETCH_TEST_LIBS) $(TOOL_LIBS) -o $@
 
@@ -186,6 +191,12 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	    $(TOOL_LIBS) -o $@
 
 include tests/simt/simt.mk
+ifeq ($(WITH_CUDA),standin)
+  ifneq ($(strip $(SIMT_LACKS)),)
+    $(error CUDA=standin lacks:$(SIMT_LACKS))
+  endif
+$(BIN)/libflatclip.so $(PROGRAMS) $(TESTS) $(FUZZERS): $(STANDIN)
+endif
 include bench/bench.mk
 
 # -- Models, demo, tests -----------------------------------------------------------------------
@@ -249,7 +260,7 @@ install: $(LIBS) $(BIN)/flatclip
 	    'Name: flatclip' 'Description: CLIP image embeddings in C, memory fixed beforehand' \
 	    'Version: $(VERSION)' 'Requires.private: libjpeg libpng zlib libcjson' \
 	    'Libs: -L$${libdir} -lflatclip' \
-	    'Libs.private: -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
+	    'Libs.private: $(CUDA_LIBS_$(WITH_CUDA)) -lm -pthread' 'Cflags: -I$${includedir}' > '$(LIBDIR)/pkgconfig/flatclip.pc'
 
 uninstall:
 	cd '$(DESTDIR)$(PREFIX)' && $(RM) $(INSTALLED)

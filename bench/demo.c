@@ -33,7 +33,10 @@ static void print_model(const char *path, const flatclip_model *model, const fc_
     printf("model    %s (%s)\n", path, config->source);
     printf("shape    %d px, patches of %d, %d layers of width %d, %d floats an image\n",
            info.image_size, info.patch_size, info.layers, info.width, info.embed_dim);
-    printf("backend  %s\n\n", info.backend);
+    printf("backend  %s\n", info.backend);
+    if (info.fallback[0])
+        printf("         not a GPU, because: %s\n", info.fallback);
+    putchar('\n');
 }
 
 static void print_cosines(const float *rows, int dim)

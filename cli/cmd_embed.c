@@ -194,6 +194,8 @@ static void report_summary(const embedding_run *run, double seconds)
             asked->device == FLATCLIP_DEVICE_AUTO ? " (auto)" : "",
             fc_precision_word(run->info.precision),
             asked->precision == FLATCLIP_PRECISION_AUTO ? " (auto)" : "");
+    if (run->info.fallback[0])
+        fprintf(stderr, "note: computed on the CPU, because: %s\n", run->info.fallback);
 }
 
 static void free_run(embedding_run *run)

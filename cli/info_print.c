@@ -8,6 +8,16 @@
 
 enum { DEFAULT_BATCH = 32, GROUPS_SHOWN = 12 };
 
+static const char *place_word(flatclip_region_place place)
+{
+    switch (place) {
+    case FLATCLIP_PLACE_HOST: return "host";
+    case FLATCLIP_PLACE_PINNED: return "pinned";
+    case FLATCLIP_PLACE_DEVICE: return "device";
+    }
+    return "unknown";
+}
+
 static const char *device_word(flatclip_device device)
 {
     return device == FLATCLIP_DEVICE_CUDA ? "cuda" : "cpu";
@@ -52,6 +62,8 @@ static void print_text_head(const fc_model_facts *facts)
            (double)info->mean[2], (double)info->std[0], (double)info->std[1],
            (double)info->std[2]);
     printf("computed     on %s in %s\n", info->backend, fc_precision_word(info->precision));
+    if (info->fallback[0])
+        printf("             the CPU, because: %s\n", info->fallback);
     printf("\nMemory for batches of up to %d\n", batch_of(facts));
     print_bytes("weights", facts->memory.weights);
     print_bytes("activations", facts->memory.activations);
@@ -104,6 +116,7 @@ static void print_json_model(const fc_model_facts *facts)
     print_json_triple("std", info->std);
     print_json_text("device", device_word(info->device));
     print_json_text("backend", info->backend);
+    print_json_text("fallback", info->fallback);
     print_json_text("precision", fc_precision_word(info->precision));
 }
 
@@ -128,7 +141,7 @@ void fc_info_begin(fc_info_printer *printer, const fc_model_facts *facts, fc_inf
     else
         print_text_head(facts);
     if (style == FC_INFO_MAP)
-        printf("\n%-12s %14s %14s  %s\n", "Map", "offset", "bytes", "name");
+        printf("\n%-12s %-7s %14s %14s  %s\n", "Map", "where", "offset", "bytes", "name");
 }
 
 static void print_json_region(const fc_info_printer *printer, const flatclip_region *region)
@@ -136,7 +149,8 @@ static void print_json_region(const fc_info_printer *printer, const flatclip_reg
     printf("%s\n    {\"kind\": \"%s\", \"name\": ", printer->regions ? "," : "",
            fc_region_kind_word(region->kind));
     fc_json_text(stdout, region->name);
-    printf(", \"offset\": %zu, \"bytes\": %zu}", region->offset, region->bytes);
+    printf(", \"place\": \"%s\", \"offset\": %zu, \"bytes\": %zu}", place_word(region->place),
+           region->offset, region->bytes);
 }
 
 void fc_info_region(void *user, const flatclip_region *region)
@@ -147,8 +161,8 @@ void fc_info_region(void *user, const flatclip_region *region)
     case FC_INFO_JSON: print_json_region(printer, region); break;
     case FC_INFO_SUMMARY: fc_region_groups_add(&printer->groups, region); break;
     case FC_INFO_MAP:
-        printf("%-12s %14zu %14zu  %s\n", fc_region_kind_word(region->kind), region->offset,
-               region->bytes, region->name);
+        printf("%-12s %-7s %14zu %14zu  %s\n", fc_region_kind_word(region->kind),
+               place_word(region->place), region->offset, region->bytes, region->name);
         break;
     }
     printer->regions++;

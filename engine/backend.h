@@ -1,8 +1,8 @@
-/* The operations that a forward pass is written in, and where they run.
+/* The operations that a forward pass is written in.
  *
- * A backend queues operations on rows of numbers; what the numbers are (float32, later half
- * precision or device memory) is its own affair. Operations cannot fail here: the first failure
- * sticks inside the backend and comes out of fc_backend_finish, which is how a GPU fails too. */
+ * A backend runs operations on rows of numbers, or queues them; where the rows lie and what their
+ * numbers are (float32, or half precision on a GPU) is its own affair. Operations cannot fail here:
+ * what goes wrong comes out where the session waits for the results (engine/compute.h). */
 #ifndef FC_BACKEND_H
 #define FC_BACKEND_H
 
@@ -15,6 +15,7 @@
 typedef struct {
     void *data;
     size_t first, stride; /* elements */
+    size_t bytes;         /* of an element */
 } fc_rows;
 
 /* The same rows, from column on. */
@@ -27,7 +28,7 @@ static inline fc_rows fc_columns(fc_rows rows, size_t column)
 /* -- Weights ---------------------------------------------------------------------------------- */
 
 /* y = x W^T + bias. The weights lie as the backend wants them: for the CPU in panels
- * [out / panel][in][panel], the last padded with zeros, and so is bias. */
+ * [out / panel][in][panel], the last padded with zeros, and so is bias; for CUDA as [out, in]. */
 typedef struct {
     void *weight;
     float *bias;        /* [out], or NULL */
@@ -57,6 +58,7 @@ typedef struct {
     float pixel[3][256];    /* (byte / 255 - mean) / std: all there is to normalise */
 
     fc_linear patch;        /* in: 3 * patch^2, channel by channel; out: width; no bias */
+    fc_linear patch_bytes;  /* CUDA: the same straight from bytes, normalisation folded in */
     float *class_token;     /* [width] */
     float *position;        /* [seq, width] */
     fc_norm ln_pre, ln_post;
@@ -73,7 +75,7 @@ typedef struct {
     fc_rows h;          /* normed rows, attention's output */
     fc_rows qkv;        /* [batch * seq, 3 * width] */
     fc_rows mlp;        /* [batch * seq, 4 * width] */
-    fc_rows patches;    /* [batch * (seq - 1), 3 * patch^2]; shares memory with mlp */
+    fc_rows patches;    /* [batch * (seq - 1), 3 * patch^2]; shares memory with mlp; CPU only */
     fc_rows pooled;     /* residual stream of the pooled rows [batch, width] */
     fc_rows pooled_h;   /* [batch, width] */
     fc_rows pooled_q;   /* [batch, width] */
@@ -94,8 +96,8 @@ typedef struct {
     void (*attention)(fc_backend *be, fc_rows out, fc_rows q, fc_rows k, fc_rows v,
                       const fc_tower *tower, int queries, int batch);
     void (*gather_rows)(fc_backend *be, fc_rows out, fc_rows in, int step, int rows, int width);
-    void (*l2_normalize)(fc_backend *be, fc_rows rows, int count, int width);
-    flatclip_status (*finish)(fc_backend *be, flatclip_error *err);
+    void (*head)(fc_backend *be, const fc_workspace *ws, const fc_tower *tower, int batch,
+                 int normalize);
 } fc_backend_ops;
 
 struct fc_backend {
@@ -139,16 +141,12 @@ static inline void fc_gather_rows(fc_backend *be, fc_rows out, fc_rows in, int s
     be->ops->gather_rows(be, out, in, step, rows, width);
 }
 
-/* Scales each row to length 1. A row without a direction (length 0 or not finite) becomes NaN. */
-static inline void fc_l2_normalize(fc_backend *be, fc_rows rows, int count, int width)
+/* ws->embed = ln_post(ws->pooled) proj, [batch, width] -> [batch, embed], and with normalize scaled
+ * to length 1. A row without a direction (length 0 or not finite) becomes NaN then. */
+static inline void fc_head(fc_backend *be, const fc_workspace *ws, const fc_tower *tower, int batch,
+                           int normalize)
 {
-    be->ops->l2_normalize(be, rows, count, width);
-}
-
-/* Waits for all operations, and reports the first failure. */
-static inline flatclip_status fc_backend_finish(fc_backend *be, flatclip_error *err)
-{
-    return be->ops->finish(be, err);
+    be->ops->head(be, ws, tower, batch, normalize);
 }
 
 #endif

@@ -1,11 +1,9 @@
 /* The encode pipeline. Pictures are decoded by whichever thread of the session has nothing to
- * compute, into one of two batches of pixels, while the other batch goes through the tower. */
+ * compute, into one batch of pixels, while another batch goes through the tower. */
 #include "engine/encode.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "engine/tower.h"
 
 /* -- Results ---------------------------------------------------------------------------------- */
 
@@ -38,50 +36,21 @@ static void deliver(fc_results *results, size_t index, const float *row,
         results->items[index] = *error;
 }
 
-/* Row of ws->embed -> the result of input index. */
-static void deliver_row(flatclip_session *session, fc_results *results, size_t index, int row)
+/* One row as it was computed -> the result of input index. */
+static void deliver_row(const flatclip_session *session, fc_results *results, size_t index,
+                        const float *embedding)
 {
     const int dim = session->model->config.embed_dim;
-    const float *embedding = fc_row(session->ws.embed, (size_t)row);
     flatclip_error error;
     fc_succeed(&error);
     if (!is_finite_row(embedding, dim)) {
         fc_fail(&error, FLATCLIP_ERR_NUMERIC,
-                "the embedding is not finite: the weights or the pixels overflow float32");
+                "the embedding is not finite: the weights or the pixels overflow %s",
+                session->model->precision == FLATCLIP_PRECISION_F16 ? "half precision; try bf16 "
+                "or f32" : "float32");
         embedding = NULL;
     }
     deliver(results, index, embedding, &error, dim);
-}
-
-/* -- Computing -------------------------------------------------------------------------------- */
-
-static flatclip_status compute(flatclip_session *session, const void *pixels, fc_pixel_type type,
-                               int batch, flatclip_error *err)
-{
-    fc_backend *be = &session->backend.base;
-    const fc_tower *tower = &session->model->tower;
-    fc_run_image_tower(be, tower, &session->ws, pixels, type, batch);
-    if (!session->options.no_normalize)
-        fc_l2_normalize(be, session->ws.embed, batch, tower->embed);
-    return fc_backend_finish(be, err);
-}
-
-/* Pixels that the caller has ready: no staging. */
-static flatclip_status encode_ready(flatclip_session *session, const fc_inputs *inputs,
-                                    fc_results *results, flatclip_error *err)
-{
-    const size_t side = (size_t)session->model->config.image_size;
-    const size_t most = (size_t)session->options.max_batch;
-    const fc_pixel_type type = inputs->kind == FC_INPUT_U8 ? FC_PIXELS_U8 : FC_PIXELS_F32;
-    const size_t bytes = side * side * 3 * (type == FC_PIXELS_U8 ? 1 : sizeof(float));
-
-    for (size_t first = 0; first < inputs->count; first += most) {
-        const size_t left = inputs->count - first, batch = left < most ? left : most;
-        FC_TRY(compute(session, (const char *)inputs->list + first * bytes, type, (int)batch, err));
-        for (size_t i = 0; i < batch; i++)
-            deliver_row(session, results, first + i, (int)i);
-    }
-    return FLATCLIP_OK;
 }
 
 /* -- Staging ---------------------------------------------------------------------------------- */
@@ -121,20 +90,35 @@ static void stage_task(void *context, int task, int worker)
     }
 }
 
-/* Starts decoding the batch that begins with input first, if there is one. */
+static int is_ready(const fc_inputs *inputs)
+{
+    return inputs->kind == FC_INPUT_U8 || inputs->kind == FC_INPUT_F32;
+}
+
+/* Inputs in a batch. */
+static size_t most_inputs(const flatclip_session *session, const fc_inputs *inputs)
+{
+    return (size_t)(inputs->kind == FC_INPUT_F32 ? session->most_floats : session->most);
+}
+
+/* Starts decoding the batch that begins with input first, if there is one and it needs that. */
 static void start_staging(flatclip_session *session, fc_staging *batch, const fc_inputs *inputs,
                           size_t first)
 {
     const size_t left = first < inputs->count ? inputs->count - first : 0;
-    const size_t most = (size_t)session->options.max_batch;
+    const size_t most = most_inputs(session, inputs);
     batch->inputs = *inputs;
     batch->first = first;
     batch->count = (int)(left < most ? left : most);
-    fc_pool_start_background(session->pool, stage_task, batch, batch->count);
+    if (is_ready(inputs))
+        for (int i = 0; i < batch->count; i++)
+            fc_succeed(&batch->error[i]);
+    else
+        fc_pool_start_background(session->pool, stage_task, batch, batch->count);
 }
 
-/* Moves the pictures that have pixels together; returns how many there are. */
-static int close_ranks(const flatclip_session *session, fc_staging *batch)
+/* Moves the pictures that have pixels together. */
+static void close_ranks(const flatclip_session *session, fc_staging *batch)
 {
     const size_t side = (size_t)session->model->config.image_size, bytes = side * side * 3;
     int good = 0;
@@ -143,45 +127,88 @@ static int close_ranks(const flatclip_session *session, fc_staging *batch)
             continue;
         if (good != i)
             memcpy(batch->pixels + (size_t)good * bytes, batch->pixels + (size_t)i * bytes, bytes);
-        batch->index[good++] = (size_t)i;
+        batch->index[good++] = i;
     }
-    return good;
+    batch->good = good;
 }
 
-static void deliver_batch(flatclip_session *session, const fc_staging *batch, int good,
-                          fc_results *results)
+/* -- Computing -------------------------------------------------------------------------------- */
+
+/* Where the batch's pixels are: the caller's, if he has them ready. */
+static const void *pixels_of(const flatclip_session *session, const fc_staging *batch)
 {
+    const size_t side = (size_t)session->model->config.image_size;
+    switch (batch->inputs.kind) {
+    case FC_INPUT_U8:
+        return (const uint8_t *)batch->inputs.list + batch->first * side * side * 3;
+    case FC_INPUT_F32: return (const float *)batch->inputs.list + batch->first * side * side * 3;
+    default: return batch->pixels;
+    }
+}
+
+static flatclip_status start(flatclip_session *session, int slot, flatclip_error *err)
+{
+    fc_staging *batch = &session->staging[slot];
+    const fc_pixel_type type = batch->inputs.kind == FC_INPUT_F32 ? FC_PIXELS_F32 : FC_PIXELS_U8;
+    close_ranks(session, batch);
+    if (!batch->good)
+        return FLATCLIP_OK;
+    return session->model->compute->start(session, slot, pixels_of(session, batch), type,
+                                          batch->good, err);
+}
+
+static flatclip_status finish(flatclip_session *session, int slot, fc_results *results,
+                              flatclip_error *err)
+{
+    const fc_staging *batch = &session->staging[slot];
     const int dim = session->model->config.embed_dim;
-    int row = 0;
-    for (int i = 0; i < batch->count; i++) {
-        if (row < good && batch->index[row] == (size_t)i)
-            deliver_row(session, results, batch->first + (size_t)i, row++);
+    fc_rows rows;
+    if (batch->good)
+        FC_TRY(session->model->compute->finish(session, slot, &rows, err));
+    for (int i = 0, row = 0; i < batch->count; i++) {
+        const size_t index = batch->first + (size_t)i;
+        if (row < batch->good && batch->index[row] == i)
+            deliver_row(session, results, index, fc_row(rows, (size_t)row++));
         else
-            deliver(results, batch->first + (size_t)i, NULL, &batch->error[i], dim);
+            deliver(results, index, NULL, &batch->error[i], dim);
     }
+    return FLATCLIP_OK;
 }
 
-static flatclip_status encode_staged(flatclip_session *session, const fc_inputs *inputs,
-                                     fc_results *results, flatclip_error *err)
+/* Waits for a batch that nobody wants: the device must not go on with memory that is used again. */
+static void abandon(flatclip_session *session, int slot)
 {
-    const size_t most = (size_t)session->options.max_batch;
+    fc_rows rows;
+    flatclip_error ignored;
+    if (session->staging[slot].good)
+        (void)session->model->compute->finish(session, slot, &rows, &ignored);
+}
+
+/* While batch i is computed, batch i + 1 is decoded; where the device works by itself, it is given
+ * batch i before batch i - 1 is waited for. */
+static flatclip_status encode_all(flatclip_session *session, const fc_inputs *inputs,
+                                  fc_results *results, flatclip_error *err)
+{
+    const size_t most = most_inputs(session, inputs);
+    const size_t under_way = (size_t)session->model->compute->under_way, slots = under_way + 2;
+    const size_t batches = inputs->count / most + (inputs->count % most != 0);
+    size_t started = 0, finished = 0;
     flatclip_status status = FLATCLIP_OK;
 
     start_staging(session, &session->staging[0], inputs, 0);
-    for (size_t first = 0, turn = 0; first < inputs->count; first += most, turn ^= 1) {
-        fc_staging *batch = &session->staging[turn];
-        fc_pool_finish_background(session->pool);
-        start_staging(session, &session->staging[turn ^ 1], inputs, first + most);
-
-        const int good = close_ranks(session, batch);
-        if (good)
-            status = compute(session, batch->pixels, FC_PIXELS_U8, good, err);
-        if (status == FLATCLIP_OK)
-            deliver_batch(session, batch, good, results);
-        if (status != FLATCLIP_OK || results->is_stopped)
-            break;
+    while (finished < batches && status == FLATCLIP_OK && !results->is_stopped) {
+        if (started < batches) {
+            fc_pool_finish_background(session->pool);
+            start_staging(session, &session->staging[(started + 1) % slots], inputs,
+                          (started + 1) * most);
+            status = start(session, (int)(started++ % slots), err);
+        }
+        if (status == FLATCLIP_OK && (started == batches || started - finished > under_way))
+            status = finish(session, (int)(finished++ % slots), results, err);
     }
     fc_pool_finish_background(session->pool);
+    for (; finished < started; finished++)
+        abandon(session, (int)(finished % slots));
     return status;
 }
 
@@ -190,9 +217,7 @@ static flatclip_status encode_staged(flatclip_session *session, const fc_inputs 
 flatclip_status fc_encode(flatclip_session *session, const fc_inputs *inputs, fc_results *results,
                           flatclip_error *err)
 {
-    const int is_ready = inputs->kind == FC_INPUT_U8 || inputs->kind == FC_INPUT_F32;
-    FC_TRY(is_ready ? encode_ready(session, inputs, results, err)
-                    : encode_staged(session, inputs, results, err));
+    FC_TRY(encode_all(session, inputs, results, err));
     if (results->is_stopped)
         return fc_fail(err, FLATCLIP_ERR_STOPPED, "stopped by the result callback");
     if (!results->failed)

@@ -1,11 +1,13 @@
-/* Loading a model: configuration, backend, one allocation, one pass over the tensors. */
+/* Loading a model: configuration, device, one allocation, one pass over the tensors. */
 #include "engine/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/cpu_count.h"
-#include "engine/cpu/cpu_weights.h"
 #include "engine/options.h"
+#include "engine/tower_weights.h"
 
 enum { MAX_LOADING_THREADS = 8 }; /* more wait for memory, not for each other */
 
@@ -38,54 +40,89 @@ flatclip_status fc_model_options_read(const flatclip_model_options *options,
     return FLATCLIP_OK;
 }
 
-static const char *backend_name(fc_isa isa)
+static const char *isa_name(fc_isa isa)
 {
     switch (isa) {
-    case FC_ISA_PORTABLE: return "cpu/portable";
-    case FC_ISA_AVX2: return "cpu/avx2";
-    case FC_ISA_AVX512: return "cpu/avx512";
+    case FC_ISA_PORTABLE: return "portable";
+    case FC_ISA_AVX2: return "avx2";
+    case FC_ISA_AVX512: return "avx512";
     }
-    return "cpu";
+    return "unknown";
 }
 
-/* The CPU backend is the only one of this version; what it lacks is refused by name. */
-static flatclip_status choose_backend(const flatclip_model_options *options, flatclip_model *model,
-                                      flatclip_error *err)
+/* -- Choosing a device ------------------------------------------------------------------------ */
+
+static flatclip_status choose_cpu(const flatclip_model_options *options, flatclip_model *model,
+                                  flatclip_error *err)
 {
-    if (options->device == FLATCLIP_DEVICE_CUDA)
-        return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
-                       "device cuda is not in this build; use cpu or auto");
     if (options->precision != FLATCLIP_PRECISION_AUTO &&
         options->precision != FLATCLIP_PRECISION_F32)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
-                       "precision %s is not available on the CPU in this version; use f32",
-                       precision_name(options->precision));
-    FC_TRY(fc_isa_choose(&model->isa, err));
-    model->kernels = fc_cpu_kernels_for(model->isa);
-    model->backend = backend_name(model->isa);
+                       "precision %s is not available on the CPU in this version; use f32%s%s",
+                       precision_name(options->precision), model->fallback[0] ? ". " : "",
+                       model->fallback);
+    model->compute = &fc_cpu_compute;
+    model->device = FLATCLIP_DEVICE_CPU;
+    model->precision = FLATCLIP_PRECISION_F32;
+    snprintf(model->backend, sizeof model->backend, "cpu/%s", isa_name(model->isa));
     return FLATCLIP_OK;
 }
 
-static void set_dimensions(fc_tower *tower, const fc_clip_config *config)
+#ifdef FC_WITH_CUDA
+static flatclip_status choose_cuda(const flatclip_model_options *options, flatclip_model *model,
+                                   flatclip_error *err)
 {
-    tower->image_size = config->image_size;
-    tower->patch_size = config->patch_size;
-    tower->seq = fc_clip_tokens(config);
-    tower->width = config->vision.width;
-    tower->layers = config->vision.layers;
-    tower->heads = config->vision.heads;
-    tower->embed = config->embed_dim;
-    tower->activation = config->activation == FLATCLIP_ACTIVATION_GELU ? FC_BIAS_GELU
-                                                                      : FC_BIAS_QUICK_GELU;
-    tower->scale = 0.125f; /* 1 / sqrt(FC_HEAD_DIM), exactly */
-    for (int c = 0; c < 3; c++)
-        for (int byte = 0; byte < 256; byte++) /* in torchvision's order of float32 operations */
-            tower->pixel[c][byte] = ((float)byte / 255.0f - config->mean[c]) / config->std[c];
+    flatclip_precision precision = options->precision;
+    if (precision == FLATCLIP_PRECISION_AUTO)
+        precision = FLATCLIP_PRECISION_F16;
+    if (precision == FLATCLIP_PRECISION_INT8)
+        return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "precision int8 is not available on device "
+                       "cuda in this version; use f16, bf16 or f32");
+    FC_TRY(fc_cuda_device_open(options->device_index, &model->cuda, err));
+    FC_TRY(fc_cuda_device_check(&model->cuda, precision, &model->tower, err));
+    model->compute = &fc_cuda_compute;
+    model->device = FLATCLIP_DEVICE_CUDA;
+    model->precision = precision;
+    snprintf(model->backend, sizeof model->backend, "cuda:%d/sm_%d %.40s", model->cuda.index,
+             model->cuda.capability, model->cuda.name);
+    return FLATCLIP_OK;
+}
+#else
+static flatclip_status choose_cuda(const flatclip_model_options *options, flatclip_model *model,
+                                   flatclip_error *err)
+{
+    (void)options;
+    (void)model;
+    return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "device cuda is not in this build; use cpu or "
+                   "auto, or build with nvcc installed (make CUDA=1)");
+}
+#endif
+
+/* For a model whose shapes are set. AUTO takes the CPU where the GPU cannot run this model, and
+ * notes why. */
+static flatclip_status choose_device(const flatclip_model_options *options, flatclip_model *model,
+                                     flatclip_error *err)
+{
+    FC_TRY(fc_isa_choose(&model->isa, err));
+    model->kernels = fc_cpu_kernels_for(model->isa);
+    if (options->device == FLATCLIP_DEVICE_CUDA)
+        return choose_cuda(options, model, err);
+#ifdef FC_WITH_CUDA
+    flatclip_error why;
+    if (options->device == FLATCLIP_DEVICE_AUTO) {
+        if (choose_cuda(options, model, &why) == FLATCLIP_OK)
+            return FLATCLIP_OK;
+        snprintf(model->fallback, sizeof model->fallback, "%.190s", why.message);
+    }
+#endif
+    return choose_cpu(options, model, err);
 }
 
+/* -- Loading ---------------------------------------------------------------------------------- */
+
 /* What the file says, checked; and how many bytes its weights will take. */
-static flatclip_status read_plan(const fc_safetensors *file, flatclip_model *model, fc_arena *arena,
-                                 flatclip_error *err)
+static flatclip_status read_plan(const fc_safetensors *file, const flatclip_model_options *options,
+                                 flatclip_model *model, fc_arenas *arenas, flatclip_error *err)
 {
     FC_TRY(fc_clip_config_read(file, &model->config, err));
     FC_TRY(fc_clip_check_tensors(file, &model->config, err));
@@ -93,20 +130,20 @@ static flatclip_status read_plan(const fc_safetensors *file, flatclip_model *mod
         return fc_fail(err, FLATCLIP_ERR_FORMAT,
                        "%s: the image tower has %d layers, expected 1..%d",
                        fc_safetensors_path(file), model->config.vision.layers, FC_MAX_LAYERS);
-    set_dimensions(&model->tower, &model->config);
-    fc_cpu_weights_layout(&model->tower, arena, model->kernels);
-    model->weight_bytes = arena->used;
+    fc_tower_set_shapes(&model->tower, &model->config);
+    FC_TRY(choose_device(options, model, err));
+    model->compute->weights_layout(model, arenas);
+    model->weight_bytes = arenas->host.used + arenas->device.used;
     return FLATCLIP_OK;
 }
 
 flatclip_status fc_model_plan(const char *path, const flatclip_model_options *options,
-                              flatclip_model *model, fc_arena *arena, fc_safetensors **file,
+                              flatclip_model *model, fc_arenas *arenas, fc_safetensors **file,
                               flatclip_error *err)
 {
     *file = NULL;
-    FC_TRY(choose_backend(options, model, err));
     FC_TRY(fc_safetensors_open(path, file, err));
-    const flatclip_status status = read_plan(*file, model, arena, err);
+    const flatclip_status status = read_plan(*file, options, model, arenas, err);
     if (status != FLATCLIP_OK) {
         fc_safetensors_close(*file);
         *file = NULL;
@@ -118,19 +155,9 @@ static flatclip_status build_model(const char *path, const flatclip_model_option
                                    flatclip_model *model, flatclip_error *err)
 {
     fc_safetensors *file;
-    fc_arena measured = { .base = NULL };
+    fc_arenas measured = { .host = { .base = NULL } };
     FC_TRY(fc_model_plan(path, options, model, &measured, &file, err));
-
-    flatclip_status status = FLATCLIP_OK;
-    model->block = fc_block_alloc(model->weight_bytes);
-    if (model->block) {
-        fc_arena placed = { .base = model->block };
-        fc_cpu_weights_layout(&model->tower, &placed, model->kernels);
-        status = fc_cpu_weights_fill(&model->tower, model->kernels, file, options->threads, err);
-    } else {
-        status = fc_fail(err, FLATCLIP_ERR_MEMORY, "%s: no memory for %zu bytes of weights", path,
-                         model->weight_bytes);
-    }
+    const flatclip_status status = model->compute->weights_load(model, file, options->threads, err);
     fc_safetensors_close(file);
     return status;
 }
@@ -164,19 +191,24 @@ FLATCLIP_API void flatclip_model_free(flatclip_model *model)
 {
     if (!model)
         return;
-    fc_block_free(model->block);
+    if (model->compute)
+        model->compute->weights_free(model);
     free(model);
 }
 
 void fc_model_describe(const flatclip_model *model, flatclip_model_info *info)
 {
     const fc_clip_config *c = &model->config;
-    const flatclip_model_info full = {
-        sizeof full, c->image_size, c->patch_size, fc_clip_tokens(c), c->vision.width,
-        c->vision.layers, c->vision.heads, c->embed_dim, c->activation, c->recipe,
-        { c->mean[0], c->mean[1], c->mean[2] }, { c->std[0], c->std[1], c->std[2] },
-        FLATCLIP_DEVICE_CPU, FLATCLIP_PRECISION_F32, model->backend,
+    flatclip_model_info full = {
+        .struct_size = sizeof full, .image_size = c->image_size, .patch_size = c->patch_size,
+        .tokens = fc_clip_tokens(c), .width = c->vision.width, .layers = c->vision.layers,
+        .heads = c->vision.heads, .embed_dim = c->embed_dim, .activation = c->activation,
+        .recipe = c->recipe, .device = model->device, .precision = model->precision,
     };
+    memcpy(full.mean, c->mean, sizeof full.mean);
+    memcpy(full.std, c->std, sizeof full.std);
+    memcpy(full.backend, model->backend, sizeof full.backend);
+    memcpy(full.fallback, model->fallback, sizeof full.fallback);
     fc_struct_write(&full, sizeof full, info);
 }
 
@@ -197,6 +229,8 @@ FLATCLIP_API int flatclip_model_image_size(const flatclip_model *model)
 
 FLATCLIP_API void flatclip_model_memory(const flatclip_model *model, flatclip_memory *memory)
 {
-    const flatclip_memory full = { sizeof full, model->weight_bytes, 0, 0, model->weight_bytes, 0 };
+    const size_t weights = model->weight_bytes;
+    const flatclip_memory full = { sizeof full, weights, 0, 0, weights,
+                                   model->device == FLATCLIP_DEVICE_CUDA ? weights : 0 };
     fc_struct_write(&full, sizeof full, memory);
 }

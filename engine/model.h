@@ -1,25 +1,31 @@
-/* A model: what a file describes, in one allocation, as its backend wants it. Immutable. */
+/* A model: what a file describes, in one allocation, as its device wants it. Immutable. */
 #ifndef FC_MODEL_H
 #define FC_MODEL_H
 
-#include "engine/backend.h"
+#include "engine/compute.h"
+#include "engine/cuda/cuda_device.h"
 
 struct flatclip_model {
     fc_clip_config config;
-    fc_isa isa;
+    const fc_compute *compute;
+    flatclip_device device;
+    flatclip_precision precision;
+    char backend[64];       /* "cpu/avx512", "cuda:0/sm_90 NVIDIA H200" */
+    char fallback[200];     /* why AUTO did not take the GPU that this build could use, or empty */
+    fc_isa isa;             /* of the CPU, which makes the pixels in any case */
     const fc_cpu_kernels *kernels;
-    const char *backend;    /* "cpu/avx512"; static */
+    fc_cuda_device cuda;    /* on a CUDA device */
     fc_tower tower;
-    void *block;            /* all weights */
+    void *block;            /* all weights; device memory on a CUDA device */
     size_t weight_bytes;
 };
 
-/* Reads and checks the header of the model file at path, chooses the backend, and measures the
- * weights with arena (base NULL; its watcher sees every tensor). *model then has everything but
+/* Reads and checks the header of the model file at path, chooses the device, and measures the
+ * weights with arenas (bases NULL; the watcher sees every tensor). *model then has everything but
  * weights. The open file is returned for reading them.
  * Errors: ARGUMENT, IO, FORMAT, MEMORY, UNAVAILABLE. */
 flatclip_status fc_model_plan(const char *path, const flatclip_model_options *options,
-                              flatclip_model *model, fc_arena *arena, fc_safetensors **file,
+                              flatclip_model *model, fc_arenas *arenas, fc_safetensors **file,
                               flatclip_error *err);
 
 /* Copies what the caller's struct_size covers of source to options, and checks it. options may be

@@ -30,57 +30,74 @@ flatclip_status fc_session_options_read(const flatclip_model *model,
     return FLATCLIP_OK;
 }
 
-void fc_session_layout(flatclip_session *session, fc_arena *arena, const flatclip_model *model,
+/* What the batches are staged in: pixels where the device wants them, the rest on the host. */
+static void staging_layout(flatclip_session *session, fc_arenas *arenas)
+{
+    const size_t most = (size_t)session->most, side = (size_t)session->model->config.image_size;
+    const size_t bytes = side * side * 3;
+    const size_t floats = (size_t)session->most_floats * bytes * sizeof(float);
+    const int pinned = session->model->device == FLATCLIP_DEVICE_CUDA;
+    fc_arena *pixels = pinned ? &arenas->pinned : &arenas->host;
+
+    arenas->host.kind = arenas->pinned.kind = FLATCLIP_REGION_WORKSPACE;
+    for (int i = 0; i < session->model->compute->under_way + 2; i++) {
+        fc_staging *staging = &session->staging[i];
+        staging->session = session;
+        /* Pixels that the caller has ready are read where they are, or copied to pinned memory. */
+        staging->pixels = fc_arena_take(pixels, "pixels",
+                                        pinned && floats > most * bytes ? floats : most * bytes, 1);
+        staging->error = fc_arena_take(&arenas->host, "item errors", most, sizeof *staging->error);
+        staging->index = fc_arena_take(&arenas->host, "item indices", most,
+                                       sizeof *staging->index);
+    }
+}
+
+void fc_session_layout(flatclip_session *session, fc_arenas *arenas, const flatclip_model *model,
                        const flatclip_session_options *options)
 {
-    const size_t batch = (size_t)options->max_batch, threads = (size_t)options->threads;
-    const size_t side = (size_t)model->config.image_size;
+    const size_t threads = (size_t)options->threads;
 
+    arenas->pinned.place = FLATCLIP_PLACE_PINNED;
+    arenas->device.place = FLATCLIP_PLACE_DEVICE;
     session->model = model;
     session->options = *options;
     session->preprocess = (fc_preprocess_options){ model->config.image_size, options->recipe,
                                                    options->exif_rotate, options->max_pixels,
                                                    model->isa };
-    fc_workspace_layout(&session->ws, arena, &model->tower, options->max_batch);
-    fc_cpu_backend_layout(&session->backend, arena, &model->tower, model->kernels,
-                          options->threads);
-
-    arena->kind = FLATCLIP_REGION_WORKSPACE;
-    for (int i = 0; i < 2; i++) {
-        fc_staging *staging = &session->staging[i];
-        staging->session = session;
-        staging->pixels = fc_arena_take(arena, "pixels", batch * side * side * 3, 1);
-        staging->error = fc_arena_take(arena, "item errors", batch, sizeof *staging->error);
-        staging->index = fc_arena_take(arena, "item indices", batch, sizeof *staging->index);
-    }
+    model->compute->session_layout(session, arenas);
+    staging_layout(session, arenas);
     session->scratch =
-        fc_arena_take(arena, "resize scratch table", threads, sizeof *session->scratch);
+        fc_arena_take(&arenas->host, "resize scratch table", threads, sizeof *session->scratch);
     for (size_t i = 0; i < threads; i++) {
         fc_preprocess_scratch unplaced;
-        fc_preprocess_layout(session->scratch ? &session->scratch[i] : &unplaced, arena,
+        fc_preprocess_layout(session->scratch ? &session->scratch[i] : &unplaced, &arenas->host,
                              &session->preprocess);
     }
-    session->activation_bytes = arena->kind_bytes[FLATCLIP_REGION_ACTIVATIONS];
-    session->workspace_bytes = arena->kind_bytes[FLATCLIP_REGION_WORKSPACE];
+
+    session->activation_bytes = arenas->host.kind_bytes[FLATCLIP_REGION_ACTIVATIONS] +
+                                arenas->device.kind_bytes[FLATCLIP_REGION_ACTIVATIONS];
+    session->workspace_bytes = arenas->host.used + arenas->pinned.used + arenas->device.used -
+                               session->activation_bytes;
+    session->device_bytes = arenas->device.used;
 }
 
 static flatclip_status build_session(flatclip_session *session, const flatclip_model *model,
                                      const flatclip_session_options *options, flatclip_error *err)
 {
-    fc_arena measured = { .base = NULL };
+    fc_arenas measured = { .host = { .base = NULL } }, placed = measured;
     fc_session_layout(session, &measured, model, options);
-    session->block = fc_block_alloc(measured.used);
+    session->block = fc_block_alloc(measured.host.used);
     if (!session->block)
         return fc_fail(err, FLATCLIP_ERR_MEMORY,
                        "no memory for the %zu bytes of a session with max_batch %d and %d threads",
-                       measured.used, options->max_batch, options->threads);
+                       measured.host.used, options->max_batch, options->threads);
     /* Every page now: a first encode without page faults, and resident memory that never creeps. */
-    memset(session->block, 0, measured.used);
-    fc_arena placed = { .base = session->block };
+    memset(session->block, 0, measured.host.used);
+    placed.host.base = session->block;
+    FC_TRY(model->compute->session_take(session, &measured, &placed, err));
     fc_session_layout(session, &placed, model, options);
     FC_TRY(fc_pool_create(options->threads, &session->pool, err));
-    session->backend.pool = session->pool;
-    return FLATCLIP_OK;
+    return model->compute->session_open(session, err);
 }
 
 FLATCLIP_API flatclip_status flatclip_session_create(const flatclip_model *model,
@@ -113,6 +130,8 @@ FLATCLIP_API void flatclip_session_free(flatclip_session *session)
 {
     if (!session)
         return;
+    if (session->model)
+        session->model->compute->session_close(session);
     fc_pool_free(session->pool);
     fc_block_free(session->block);
     free(session);
@@ -121,9 +140,11 @@ FLATCLIP_API void flatclip_session_free(flatclip_session *session)
 FLATCLIP_API void flatclip_session_memory(const flatclip_session *session, flatclip_memory *memory)
 {
     const size_t weights = session->model->weight_bytes;
+    const int on_device = session->model->device == FLATCLIP_DEVICE_CUDA;
     const flatclip_memory full = {
         sizeof full, weights, session->activation_bytes, session->workspace_bytes,
-        weights + session->activation_bytes + session->workspace_bytes, 0,
+        weights + session->activation_bytes + session->workspace_bytes,
+        session->device_bytes + (on_device ? weights : 0),
     };
     fc_struct_write(&full, sizeof full, memory);
 }
@@ -142,7 +163,8 @@ FLATCLIP_API flatclip_status flatclip_plan(const char *path,
     FC_TRY(fc_model_options_read(model_options, &for_model, err));
 
     flatclip_model model = { .block = NULL };
-    fc_arena weights = { .base = NULL, .watch = on_region, .watch_user = user };
+    const fc_arena watched = { .watch = on_region, .watch_user = user };
+    fc_arenas weights = { watched, watched, watched }, working = weights;
     fc_safetensors *file;
     FC_TRY(fc_model_plan(path, &for_model, &model, &weights, &file, err));
     fc_safetensors_close(file);
@@ -150,7 +172,6 @@ FLATCLIP_API flatclip_status flatclip_plan(const char *path,
     flatclip_session_options for_session;
     FC_TRY(fc_session_options_read(&model, session_options, &for_session, err));
     flatclip_session session = { .block = NULL };
-    fc_arena working = { .base = NULL, .watch = on_region, .watch_user = user };
     fc_session_layout(&session, &working, &model, &for_session);
     if (info)
         fc_model_describe(&model, info);

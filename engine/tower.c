@@ -42,16 +42,19 @@ static void run_last_block(fc_backend *be, const fc_block *w, const fc_tower *to
     fc_linear_rows(be, ws->pooled, ws->mlp, &w->fc2, batch, FC_BIAS_RESIDUAL);
 }
 
-void fc_run_image_tower(fc_backend *be, const fc_tower *tower, const fc_workspace *ws,
-                        const void *pixels, fc_pixel_type type, int batch)
+void fc_run_image_blocks(fc_backend *be, const fc_tower *tower, const fc_workspace *ws, int batch,
+                         int normalize)
 {
-    fc_patch_embed(be, ws, tower, pixels, type, batch);                    /* ws->x */
-
     int layer = 0;
     for (; layer + 1 < tower->layers; layer++)
         run_block(be, &tower->block[layer], tower, ws, batch);
     run_last_block(be, &tower->block[layer], tower, ws, batch);            /* ws->pooled */
+    fc_head(be, ws, tower, batch, normalize);                              /* ws->embed */
+}
 
-    fc_layernorm(be, ws->pooled_h, ws->pooled, &tower->ln_post, batch, tower->width);
-    fc_linear_rows(be, ws->embed, ws->pooled_h, &tower->proj, batch, FC_PLAIN);
+void fc_run_image_tower(fc_backend *be, const fc_tower *tower, const fc_workspace *ws,
+                        const void *pixels, fc_pixel_type type, int batch, int normalize)
+{
+    fc_patch_embed(be, ws, tower, pixels, type, batch);                    /* ws->x */
+    fc_run_image_blocks(be, tower, ws, batch, normalize);
 }

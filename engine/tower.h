@@ -4,9 +4,13 @@
 
 #include "engine/backend.h"
 
-/* Queues the image tower: pixels -> ws->embed [batch, embed], as the projection leaves them. pixels
- * must stay until fc_backend_finish. Cannot fail here. */
+/* The image tower: pixels -> ws->embed [batch, embed], with normalize of length 1. Where operations
+ * are queued, pixels must stay until they are done. */
 void fc_run_image_tower(fc_backend *be, const fc_tower *tower, const fc_workspace *ws,
-                        const void *pixels, fc_pixel_type type, int batch);
+                        const void *pixels, fc_pixel_type type, int batch, int normalize);
+
+/* The same from the residual stream on: all that follows fc_patch_embed. */
+void fc_run_image_blocks(fc_backend *be, const fc_tower *tower, const fc_workspace *ws, int batch,
+                         int normalize);
 
 #endif

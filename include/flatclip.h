@@ -81,7 +81,8 @@ typedef enum {
     FLATCLIP_DEVICE_CUDA = 2
 } flatclip_device;
 
-/* What weights and activations are computed in. AUTO is f32 on the CPU. */
+/* What weights and activations are computed in; sums are always float32. AUTO is f32 on the CPU,
+ * and f16 on a GPU. */
 typedef enum {
     FLATCLIP_PRECISION_AUTO = 0,
     FLATCLIP_PRECISION_F32 = 1,
@@ -144,7 +145,7 @@ FLATCLIP_API flatclip_status flatclip_model_load(const char *path,
 /* Frees the model; NULL is allowed. No session of it may be left. */
 FLATCLIP_API void flatclip_model_free(flatclip_model *model);
 
-/* What a model is. Strings live as long as the model; in flatclip_plan, which has none, forever. */
+/* What a model is. */
 typedef struct {
     size_t struct_size;
     int image_size;                /* S: side of the square that the tower sees, in pixels */
@@ -157,12 +158,13 @@ typedef struct {
     float mean[3], std[3];         /* of (byte / 255 - mean) / std, in RGB order */
     flatclip_device device;        /* CPU or CUDA, where it was loaded */
     flatclip_precision precision;  /* never AUTO */
-    const char *backend;           /* "cpu/avx512", for a log line */
+    char backend[64];              /* "cpu/avx512", "cuda:0/sm_90 NVIDIA H200": for a log line */
+    char fallback[200];            /* why AUTO took the CPU although this build has CUDA, or "" */
 } flatclip_model_info;
 #define FLATCLIP_MODEL_INFO_INIT                                                           \
     { sizeof(flatclip_model_info), 0, 0, 0, 0, 0, 0, 0, FLATCLIP_ACTIVATION_QUICKGELU,     \
       FLATCLIP_RECIPE_AUTO, { 0, 0, 0 }, { 0, 0, 0 }, FLATCLIP_DEVICE_AUTO,                \
-      FLATCLIP_PRECISION_AUTO, NULL }
+      FLATCLIP_PRECISION_AUTO, "", "" }
 
 /* Fills as much of *info as info->struct_size covers. Never fails. Thread safe. */
 FLATCLIP_API void flatclip_model_describe(const flatclip_model *model, flatclip_model_info *info);
@@ -279,11 +281,19 @@ typedef enum {
     FLATCLIP_REGION_WORKSPACE = 3
 } flatclip_region_kind;
 
+typedef enum {
+    FLATCLIP_PLACE_HOST = 0,
+    FLATCLIP_PLACE_PINNED = 1, /* host memory that is page-locked for a GPU's copies */
+    FLATCLIP_PLACE_DEVICE = 2
+} flatclip_region_place;
+
+/* The weights are one allocation; a session has one of each place that it uses. */
 typedef struct {
     flatclip_region_kind kind;
     const char *name; /* tensor or buffer; valid during the call */
-    size_t offset;    /* bytes from the start of its allocation: weights, or the session's block */
+    size_t offset;    /* bytes from the start of its allocation */
     size_t bytes;
+    flatclip_region_place place;
 } flatclip_region;
 
 typedef void flatclip_region_fn(void *user, const flatclip_region *region);

@@ -94,8 +94,8 @@ static void example_runs_against_the_static_library(void **state)
     if (is_instrumented())
         skip();
     run("cd %s && %s -std=c11 -Wall -Werror example.c -Iopt/flat/include "
-        "opt/flat/lib/libflatclip.a "
-        "-ljpeg -lpng -lz -lcjson -lm -pthread -o static",
+        "opt/flat/lib/libflatclip.a -ljpeg -lpng -lz -lcjson "
+        "$(sed -n 's/^Libs.private: //p' opt/flat/lib/pkgconfig/flatclip.pc) -o static",
         root, compiler());
     run("%s/static build/models/tiny.safetensors tests/data/images/good/cat_420.jpg "
         "| grep -q '^64 numbers'",

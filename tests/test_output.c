@@ -294,11 +294,11 @@ static void progress_shows_rate_and_time_left_and_fits(void **state)
 static void regions_of_all_layers_count_as_one(void **state)
 {
     static const flatclip_region regions[] = {
-        { FLATCLIP_REGION_WEIGHTS, "blocks.0.ln_1.weight", 0, 10 },
-        { FLATCLIP_REGION_WEIGHTS, "conv1", 10, 25 },
-        { FLATCLIP_REGION_WEIGHTS, "blocks.11.ln_1.weight", 35, 20 },
-        { FLATCLIP_REGION_WEIGHTS, "blocks.0.ln_2.weight", 55, 5 },
-        { FLATCLIP_REGION_WORKSPACE, "conv1", 0, 1 },
+        { FLATCLIP_REGION_WEIGHTS, "blocks.0.ln_1.weight", 0, 10, FLATCLIP_PLACE_HOST },
+        { FLATCLIP_REGION_WEIGHTS, "conv1", 10, 25, FLATCLIP_PLACE_HOST },
+        { FLATCLIP_REGION_WEIGHTS, "blocks.11.ln_1.weight", 35, 20, FLATCLIP_PLACE_HOST },
+        { FLATCLIP_REGION_WEIGHTS, "blocks.0.ln_2.weight", 55, 5, FLATCLIP_PLACE_HOST },
+        { FLATCLIP_REGION_WORKSPACE, "conv1", 0, 1, FLATCLIP_PLACE_HOST },
     };
     fc_region_groups groups = { 0 };
 

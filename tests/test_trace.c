@@ -87,7 +87,7 @@ static void check_trace(const char *name, const char *trace_path)
     w.ops.patch_embed = watched_patch_embed;
     w.ops.linear = watched_linear;
     w.cpu.base.ops = &w.ops;
-    fc_run_image_tower(&w.cpu.base, &model->tower, &session->ws, pixels, FC_PIXELS_U8, 1);
+    fc_run_image_tower(&w.cpu.base, &model->tower, &session->ws, pixels, FC_PIXELS_U8, 1, 1);
 
     printf("%s: %d stages, largest difference %.3g\n", trace_path, w.stages, w.worst);
     assert_int_equal(w.stages, model->tower.layers); /* ln_pre and every block but the last */

@@ -23,7 +23,7 @@ void *fc_arena_take(fc_arena *arena, const char *name, size_t count, size_t size
         saturating_add(arena->kind_bytes[arena->kind], end - arena->used);
     arena->used = end;
     if (arena->watch) {
-        const flatclip_region region = { arena->kind, name, at, bytes };
+        const flatclip_region region = { arena->kind, name, at, bytes, arena->place };
         arena->watch(arena->watch_user, &region);
     }
     return arena->base ? arena->base + at : NULL;

@@ -12,6 +12,7 @@ typedef struct {
     char *base;                 /* NULL while measuring; aligned to FC_ARENA_ALIGN otherwise */
     size_t used;                /* bytes so far */
     flatclip_region_kind kind;  /* what the next regions are */
+    flatclip_region_place place; /* where the arena lies */
     flatclip_region_fn *watch;  /* sees every region, or NULL */
     void *watch_user;
     size_t kind_bytes[4];       /* bytes by flatclip_region_kind, padding included */

@@ -38,24 +38,18 @@ static void gather_rows(fc_backend *be, fc_rows out, fc_rows in, int step, int r
         memcpy(fc_row(out, r), fc_row(in, r * (size_t)step), (size_t)width * sizeof(float));
 }
 
-static void l2_normalize(fc_backend *be, fc_rows rows, int count, int width)
+static void head(fc_backend *be, const fc_workspace *ws, const fc_tower *tower, int batch,
+                 int normalize)
 {
     const fc_cpu_backend *cpu = (const fc_cpu_backend *)be;
-    for (size_t r = 0; r < (size_t)count; r++)
-        cpu->kernels->unit_row(width, fc_row(rows, r), fc_row(rows, r));
-}
-
-/* Everything ran when it was queued, and memory is the only thing that could fail. */
-static flatclip_status finish(fc_backend *be, flatclip_error *err)
-{
-    (void)be;
-    fc_succeed(err);
-    return FLATCLIP_OK;
+    layernorm(be, ws->pooled_h, ws->pooled, &tower->ln_post, batch, tower->width);
+    fc_cpu_linear(be, ws->embed, ws->pooled_h, &tower->proj, batch, FC_PLAIN);
+    for (size_t r = 0; normalize && r < (size_t)batch; r++)
+        cpu->kernels->unit_row(tower->embed, fc_row(ws->embed, r), fc_row(ws->embed, r));
 }
 
 static const fc_backend_ops cpu_ops = {
-    fc_cpu_patch_embed, layernorm, fc_cpu_linear, fc_cpu_attention, gather_rows, l2_normalize,
-    finish,
+    fc_cpu_patch_embed, layernorm, fc_cpu_linear, fc_cpu_attention, gather_rows, head,
 };
 
 void fc_cpu_backend_layout(fc_cpu_backend *be, fc_arena *arena, const fc_tower *tower,

@@ -1,11 +1,6 @@
 # CUDA kernels without a GPU: compiled by nvcc for every architecture (make kernels), and run in an
 # emulator (make test), which planted bugs prove (make planted-bugs). Included by the Makefile.
 
-CUDA_HOME ?= $(firstword $(patsubst %/include/cuda_fp16.h,%,\
-               $(wildcard $(dir $(shell command -v nvcc))../include/cuda_fp16.h \
-                 /usr/local/cuda/include/cuda_fp16.h /usr/include/cuda_fp16.h)))
-KERNEL_HEADERS := $(wildcard kernels/*.h kernels/device/*.cuh)
-
 # -- The emulator --------------------------------------------------------------------------------
 # Kernels are compiled with calls before every access, which the emulator defines; it and the tests
 # are not. GCC's way of making these calls is what was tried.
@@ -14,8 +9,9 @@ SIMT_FLAGS := -std=c++20 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -Wno-unkno
               -ffp-contract=off -DFC_SIMT='"tests/simt/simt_kernel.h"' -I. -Iinclude \
               -isystem '$(CUDA_HOME)/include'
 # Indices of local arrays, which lie in registers, are checked by the undefined behaviour sanitizer.
+# Alignment is the emulator's to report.
 SIMT_WATCH := -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fno-omit-frame-pointer \
-              -fsanitize=undefined -fsanitize-undefined-trap-on-error
+              -fsanitize=undefined -fno-sanitize=alignment -fsanitize-undefined-trap-on-error
 SIMT_DIR   := build/simt
 SIMT_OBJ   := $(patsubst tests/simt/%.cpp,$(SIMT_DIR)/%.o,$(wildcard tests/simt/*.cpp))
 WATCHED    := $(patsubst kernels/%.cu,$(SIMT_DIR)/%.o,$(KERNEL_SRC))
@@ -27,12 +23,25 @@ SIMT_LACKS := $(if $(wildcard $(CUDA_HOME)/include/cuda_fp16.h),, no CUDA header
 $(SIMT_DIR)/%.o: tests/simt/%.cpp $(SIMT_DEPS)
 	@mkdir -p $(@D)
 	$(call say,CXX)
-	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(if $(findstring /simt_,$@),-O3) -c $< -o $@
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -fPIC $(if $(findstring /simt_,$@),-O3) -c $< -o $@
 
 $(SIMT_DIR)/%.o: kernels/%.cu $(SIMT_DEPS)
 	@mkdir -p $(@D)
 	$(call say,CXX)
-	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(SIMT_WATCH) -x c++ -c $< -o $@
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) $(SIMT_WATCH) -fPIC -x c++ -c $< -o $@
+
+# The emulator, the kernels and the stand-in runtime, as what CUDA=standin links for a GPU.
+FAKECUDA_OBJ := $(patsubst tests/fakecuda/%.cpp,$(SIMT_DIR)/fakecuda/%.o,\
+                  $(wildcard tests/fakecuda/*.cpp))
+STANDIN      := $(SIMT_DIR)/standin.a
+$(SIMT_DIR)/fakecuda/%.o: tests/fakecuda/%.cpp $(wildcard tests/fakecuda/*.h) $(SIMT_DEPS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -fPIC -c $< -o $@
+$(STANDIN): $(filter $(SIMT_DIR)/simt_%,$(SIMT_OBJ)) $(WATCHED) $(FAKECUDA_OBJ)
+	$(call say,AR)
+	@$(RM) $@
+	$(Q)$(AR) rcs $@ $^
 
 # Where something is missing, a program takes its place that says so and counts as skipped.
 ifeq ($(strip $(SIMT_LACKS)),)

@@ -1,0 +1,330 @@
+/* Streams are queues of operations, graphs are queues that are kept. */
+#include "tests/fakecuda/fakecuda_state.h"
+
+#include <string.h>
+
+#include "tests/simt/simt.h"
+#include "tests/simt/simt_models.h"
+
+namespace fakecuda {
+
+/* The operation leaves the queue before it runs: it may itself drain this stream. */
+static void run_next(CUstream_st *stream)
+{
+    const Operation operation = stream->queue.front();
+    stream->queue.pop_front();
+    if (!is_lost())
+        operation();
+}
+
+void drain(CUstream_st *stream)
+{
+    while (!stream->queue.empty())
+        run_next(stream);
+}
+
+void drain_all()
+{
+    for (CUstream_st *stream : streams)
+        drain(stream);
+}
+
+void drain_until(CUevent_st *event, long count)
+{
+    while (event->reached < count && !event->stream->queue.empty())
+        run_next(event->stream);
+}
+
+bool is_anything_recorded()
+{
+    for (const CUstream_st *stream : streams)
+        if (stream->recording)
+            return true;
+    return false;
+}
+
+static void add(CUstream_st *stream, const Operation &operation)
+{
+    if (stream->recording)
+        stream->recording->operations.push_back(operation);
+    else
+        stream->queue.push_back(operation);
+}
+
+static cudaError_t check_stream(CUstream_st *stream)
+{
+    return streams.count(stream) ? cudaSuccess
+                                 : fails(cudaErrorInvalidResourceHandle, "this is no live stream");
+}
+
+static cudaError_t check_waitable(CUstream_st *stream)
+{
+    if (check_stream(stream) != cudaSuccess)
+        return cudaErrorInvalidResourceHandle;
+    return stream->recording ? fails(cudaErrorStreamCaptureUnsupported,
+                                     "a stream that is recorded cannot be waited for")
+                             : cudaSuccess;
+}
+
+static cudaError_t after_waiting()
+{
+    return is_lost() ? cudaErrorIllegalAddress : cudaSuccess;
+}
+
+static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    if (kind == cudaMemcpyHostToDevice)
+        simt::upload(to, from, bytes);
+    else
+        simt::download(to, from, bytes);
+}
+
+static cudaError_t check_copy(const void *to, const void *from, size_t bytes,
+                              enum cudaMemcpyKind kind)
+{
+    if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToHost)
+        return fails(cudaErrorInvalidMemcpyDirection, "a copy that the stand-in does not know");
+    const void *device = kind == cudaMemcpyHostToDevice ? to : from;
+    return lies_in(device_blocks, device, bytes)
+               ? cudaSuccess : fails(cudaErrorInvalidValue, "a copy leaves the device's blocks");
+}
+
+} /* namespace fakecuda */
+
+using namespace fakecuda;
+
+/* Arguments are copied, as by the device: a graph launches them again. */
+void simt::queue_launch(CUstream_st *stream, const char *name, dim3 grid, dim3 block,
+                        size_t shared_bytes, void (*body)(void *), const void *arguments,
+                        size_t bytes)
+{
+    const std::lock_guard<std::recursive_mutex> locked(mutex);
+    if (enter(name, LAUNCH_CALL) != cudaSuccess || check_stream(stream) != cudaSuccess)
+        return;
+    const std::vector<char> kept((const char *)arguments, (const char *)arguments + bytes);
+    add(stream, [=] {
+        std::vector<char> call = kept;
+        fakecuda::counts.kernels++;
+        if (!simt::launch(name, grid, block, shared_bytes, body, call.data()))
+            lose_device(simt::finding());
+    });
+}
+
+extern "C" {
+
+/* -- Copies ----------------------------------------------------------------------------------- */
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    ENTER(COPY);
+    if (check_copy(to, from, bytes, kind) != cudaSuccess || check_stream(stream) != cudaSuccess)
+        return cudaErrorInvalidValue;
+    if (!lies_in(pinned_blocks, kind == cudaMemcpyHostToDevice ? from : to, bytes)) {
+        counts.pageable++;
+        if (is_frozen())
+            return fails(cudaErrorNotPermitted, "an asynchronous copy of pageable memory");
+    }
+    add(stream, [=] { copy_now(to, from, bytes, kind); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    ENTER(OTHER);
+    if (is_anything_recorded())
+        return fails(cudaErrorStreamCaptureImplicit, "cudaMemcpy while a stream is recorded");
+    drain_all();
+    if (check_copy(to, from, bytes, kind) != cudaSuccess)
+        return cudaErrorInvalidValue;
+    copy_now(to, from, bytes, kind);
+    return after_waiting();
+}
+
+cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stream)
+{
+    ENTER(MEMSET);
+    if (!lies_in(device_blocks, at, bytes) || check_stream(stream) != cudaSuccess)
+        return fails(cudaErrorInvalidValue, "a memset leaves the device's blocks");
+    add(stream, [=] {
+        const std::vector<char> filled(bytes, (char)value);
+        simt::upload(at, filled.data(), bytes);
+    });
+    return cudaSuccess;
+}
+
+/* -- Streams and events ----------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    ENTER(OTHER);
+    streams.insert(*stream = new CUstream_st);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    ENTER_GIVING;
+    if (check_stream(stream) != cudaSuccess)
+        return cudaErrorInvalidResourceHandle;
+    drain(stream);
+    streams.erase(stream);
+    delete stream->recording;
+    delete stream;
+    return entered_;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    ENTER(WAIT);
+    const cudaError_t waitable = check_waitable(stream);
+    if (waitable != cudaSuccess)
+        return waitable;
+    drain(stream);
+    return after_waiting();
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    ENTER(WAIT);
+    if (is_anything_recorded())
+        return fails(cudaErrorStreamCaptureUnsupported, "waiting while a stream is recorded");
+    drain_all();
+    return after_waiting();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    ENTER(OTHER);
+    events.insert(*event = new CUevent_st);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    ENTER_GIVING;
+    drain_all(); /* queued operations point to it */
+    if (!events.erase(event))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live event");
+    delete event;
+    return entered_;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    ENTER(EVENT);
+    if (!events.count(event) || check_stream(stream) != cudaSuccess)
+        return fails(cudaErrorInvalidResourceHandle, "this is no live event");
+    if (stream->recording)
+        return fails(cudaErrorStreamCaptureUnsupported, "events are not recorded in graphs here");
+    if (event->stream && event->stream != stream)
+        drain_until(event, event->recorded);
+    event->stream = stream;
+    const long count = ++event->recorded;
+    stream->queue.push_back([=] { event->reached = count; });
+    return cudaSuccess;
+}
+
+/* An event that was never recorded is no reason to wait. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    ENTER(EVENT);
+    if (!events.count(event) || check_stream(stream) != cudaSuccess)
+        return fails(cudaErrorInvalidResourceHandle, "this is no live event");
+    if (stream->recording)
+        return fails(cudaErrorStreamCaptureIsolation, "a recorded stream waits for another one");
+    const long count = event->recorded;
+    if (count)
+        stream->queue.push_back([=] { drain_until(event, count); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    ENTER(WAIT);
+    if (!events.count(event))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live event");
+    if (event->recorded)
+        drain_until(event, event->recorded);
+    return after_waiting();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    ENTER(QUESTION);
+    return event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* -- Graphs ----------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    ENTER(OTHER);
+    if (check_stream(stream) != cudaSuccess || stream->recording)
+        return fails(cudaErrorIllegalState, "a stream cannot be recorded twice at a time");
+    stream->recording = new CUgraph_st;
+    return cudaSuccess;
+}
+
+/* Ends the recording even if it is made to fail, as the runtime does: the graph is lost then. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    const std::lock_guard<std::recursive_mutex> locked(mutex);
+    CUgraph_st *recorded = stream->recording;
+    stream->recording = nullptr;
+    const cudaError_t entered = enter(__func__, OTHER);
+    if (entered != cudaSuccess || !recorded) {
+        delete recorded;
+        return entered != cudaSuccess ? entered : fails(cudaErrorIllegalState, "no recording");
+    }
+    graphs.insert(*graph = recorded);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
+{
+    ENTER(OTHER);
+    if (!graphs.count(graph))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live graph");
+    executables.insert(*executable = new CUgraphExec_st{ graph->operations });
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    ENTER(OTHER);
+    if (!executables.count(executable))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live graph");
+    return check_stream(stream);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    ENTER(GRAPH_LAUNCH);
+    if (!executables.count(executable) || check_stream(stream) != cudaSuccess)
+        return fails(cudaErrorInvalidResourceHandle, "this is no live graph");
+    for (const Operation &operation : executable->operations)
+        add(stream, operation);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    ENTER_GIVING;
+    if (!graphs.erase(graph))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live graph");
+    delete graph;
+    return entered_;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
+{
+    ENTER_GIVING;
+    drain_all(); /* no executable is destroyed under a launch */
+    if (!executables.erase(executable))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live graph");
+    delete executable;
+    return entered_;
+}
+
+} /* extern "C" */

@@ -1,0 +1,590 @@
+/* The CUDA engine on the stand-in runtime: the real host code and the real kernels' source, against
+ * goldens of float64; the same bits whatever the batch; nothing taken after opening; every failing
+ * call. Only in builds with CUDA=standin. */
+#define _GNU_SOURCE
+#include <driver_types.h> /* the names of the runtime's errors */
+#include <math.h>
+#include <pthread.h>
+
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/model_fixture.h"
+
+enum { SIDE = 224, PICTURE = SIDE * SIDE * 3, MOST = 64 };
+
+/* -- Fixture ---------------------------------------------------------------------------------- */
+
+static const fakecuda_machine usual = { 1, 80, 132, (size_t)8 << 30, 0 };
+
+static int reset(void **state)
+{
+    (void)state;
+    fakecuda_reset();
+    fakecuda_set_machine(&usual);
+    return 0;
+}
+
+/* Every test gives back all that it took, and uses the runtime as it must. */
+static int check_nothing_is_left(void **state)
+{
+    (void)state;
+    const fakecuda_holdings held = fakecuda_get_holdings();
+    const long live = held.device_blocks + held.pinned_blocks + held.streams + held.events +
+                      held.graphs + held.executables;
+    if (live)
+        print_error("%ld blocks on the device, %ld pinned, %ld streams, %ld events, %ld graphs, %ld "
+                    "executables are left\n", held.device_blocks, held.pinned_blocks, held.streams,
+                    held.events, held.graphs, held.executables);
+    if (fakecuda_finding()[0])
+        print_error("finding: %s\n", fakecuda_finding());
+    return live || fakecuda_finding()[0];
+}
+
+static flatclip_status load_on(const char *name, flatclip_device device,
+                               flatclip_precision precision, flatclip_model **model,
+                               flatclip_error *err)
+{
+    flatclip_model_options options = FLATCLIP_MODEL_OPTIONS_INIT;
+    options.device = device;
+    options.precision = precision;
+    return flatclip_model_load(model_path(name), &options, model, err);
+}
+
+static flatclip_model *load_cuda(const char *name, flatclip_precision precision)
+{
+    flatclip_model *model;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    must(load_on(name, FLATCLIP_DEVICE_CUDA, precision, &model, &err), &err);
+    return model;
+}
+
+/* Embeddings of count pictures in a session of its own; rows [count, D]. */
+static void encode_with(const flatclip_model *model, int max_batch, const uint8_t *pixels,
+                        size_t count, float *rows)
+{
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_session *session = open_session(model, max_batch, 1);
+    must(flatclip_encode_pixels_u8(session, pixels, count, rows, NULL, &err), &err);
+    flatclip_session_free(session);
+}
+
+static uint8_t *some_golden_pixels(size_t count)
+{
+    static fixture_images images;
+    list_images(&images);
+    return golden_pixels("pixels_openai", images.names, count, SIDE);
+}
+
+/* -- Numbers ---------------------------------------------------------------------------------- */
+
+static void check_golden(flatclip_precision precision, size_t count, double tolerance)
+{
+    size_t golden_count, dim;
+    float *golden = golden_rows("image_tiny", "unit", &golden_count, &dim);
+    float *rows = calloc(count * dim, sizeof *rows);
+    uint8_t *pixels = some_golden_pixels(count);
+    flatclip_model *model = load_cuda("tiny", precision);
+    double worst = 0;
+
+    assert_true(count <= golden_count);
+    encode_with(model, 3, pixels, count, rows);
+    for (size_t i = 0; i < count * dim; i++) {
+        const double gap = fabs((double)rows[i] - (double)golden[i]);
+        worst = gap <= worst ? worst : gap; /* NaN counts as worse */
+    }
+    print_message("largest difference %.2e of %.0e\n", worst, tolerance);
+    assert_true(worst <= tolerance);
+    flatclip_model_free(model);
+    free(pixels);
+    free(rows);
+    free(golden);
+}
+
+static void tiny_model_in_f32_equals_float64(void **state)
+{
+    (void)state;
+    check_golden(FLATCLIP_PRECISION_F32, 2, 1e-6);
+}
+
+static void tiny_model_in_f16_equals_float64(void **state)
+{
+    (void)state;
+    check_golden(FLATCLIP_PRECISION_F16, 12, 1e-3);
+}
+
+static void tiny_model_in_bf16_equals_float64(void **state)
+{
+    (void)state;
+    check_golden(FLATCLIP_PRECISION_BF16, 12, 5e-3);
+}
+
+/* The caller's own float32 pixels go through another patch embedding, four of them where 16 byte
+ * pictures fit, one at the least. */
+static void float_pixels_equal_bytes(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 };
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+    flatclip_model *model = load_cuda("tiny", FLATCLIP_PRECISION_F16);
+    uint8_t *bytes = some_golden_pixels(COUNT);
+    float *floats = malloc(COUNT * PICTURE * sizeof *floats);
+    float from_bytes[COUNT * MOST], from_floats[COUNT * MOST];
+
+    flatclip_model_describe(model, &info);
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t c = 0; c < 3; c++)
+            for (size_t p = 0; p < SIDE * SIDE; p++)
+                floats[(i * 3 + c) * SIDE * SIDE + p] =
+                    ((float)bytes[(i * SIDE * SIDE + p) * 3 + c] / 255.0f - info.mean[c]) /
+                    info.std[c];
+    flatclip_session *session = open_session(model, 8, 1);
+    must(flatclip_encode_pixels_u8(session, bytes, COUNT, from_bytes, NULL, &err), &err);
+    must(flatclip_encode_pixels_f32(session, floats, COUNT, from_floats, NULL, &err), &err);
+    for (int i = 0; i < COUNT * info.embed_dim; i++)
+        assert_true(fabsf(from_bytes[i] - from_floats[i]) < 1e-3f);
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    free(floats);
+    free(bytes);
+}
+
+static void vectors_keep_their_length_without_normalization(void **state)
+{
+    (void)state;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    uint8_t *pixels = some_golden_pixels(1);
+    float unit[MOST], raw[MOST];
+    double length = 0;
+    flatclip_session *session;
+    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
+
+    options.max_batch = options.threads = options.no_normalize = 1;
+    must(flatclip_session_create(model, &options, &session, &err), &err);
+    must(flatclip_encode_pixels_u8(session, pixels, 1, raw, NULL, &err), &err);
+    flatclip_session_free(session);
+    encode_with(model, 1, pixels, 1, unit);
+    const int dim = flatclip_model_embed_dim(model);
+    for (int i = 0; i < dim; i++)
+        length += (double)raw[i] * raw[i];
+    length = sqrt(length);
+    assert_true(fabs(length - 1) > 0.01);
+    for (int i = 0; i < dim; i++)
+        assert_true(fabs(raw[i] / length - unit[i]) < 1e-6);
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+/* -- The same bits ---------------------------------------------------------------------------- */
+
+/* Batches of 1, 2, 3 and 5 have graphs of their own, other batches share one; the number of
+ * multiprocessors decides on tiles. */
+static void check_bits(flatclip_precision precision)
+{
+    enum { COUNT = 5 };
+    static const int batches[] = { 1, 2, 3, 5 }, multiprocessors[] = { 1, 24, 132 };
+    flatclip_model *model = NULL;
+    uint8_t *pixels = random_pixels(COUNT * PICTURE, 7);
+    float first[COUNT * MOST], again[COUNT * MOST];
+    size_t bytes = 0;
+
+    for (size_t m = 0; m < 3; m++) {
+        fakecuda_machine machine = usual;
+        machine.multiprocessors = multiprocessors[m];
+        machine.random_threads = m == 1;
+        fakecuda_set_machine(&machine);
+        model = load_cuda("tiny", precision);
+        bytes = COUNT * (size_t)flatclip_model_embed_dim(model) * sizeof(float);
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+            encode_with(model, batches[b], pixels, COUNT, again);
+            if (m + b == 0)
+                memcpy(first, again, bytes);
+            assert_memory_equal(first, again, bytes);
+        }
+        flatclip_model_free(model);
+    }
+    free(pixels);
+}
+
+static void f16_bits_depend_on_neither_batch_nor_tile(void **state)
+{
+    (void)state;
+    check_bits(FLATCLIP_PRECISION_F16);
+}
+
+static void bf16_bits_depend_on_neither_batch_nor_tile(void **state)
+{
+    (void)state;
+    check_bits(FLATCLIP_PRECISION_BF16);
+}
+
+static void f32_bits_do_not_depend_on_batch(void **state)
+{
+    (void)state;
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F32);
+    uint8_t *pixels = random_pixels(3 * PICTURE, 8);
+    float together[3 * MOST], alone[3 * MOST];
+    encode_with(model, 3, pixels, 3, together);
+    encode_with(model, 1, pixels, 3, alone);
+    assert_memory_equal(together, alone, 3 * (size_t)flatclip_model_embed_dim(model) * 4);
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+typedef struct {
+    const flatclip_model *model;
+    const uint8_t *pixels;
+    float rows[4 * MOST];
+} one_of_two;
+
+static void *encode_in_a_thread(void *user)
+{
+    one_of_two *work = user;
+    encode_with(work->model, 2, work->pixels, 4, work->rows);
+    return NULL;
+}
+
+static void two_sessions_at_the_same_time_give_the_same_bits(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    uint8_t *pixels = random_pixels(4 * PICTURE, 9);
+    static one_of_two work[2];
+    work[0].model = work[1].model = model;
+    work[0].pixels = work[1].pixels = pixels;
+    assert_int_equal(pthread_create(&thread, NULL, encode_in_a_thread, &work[0]), 0);
+    encode_in_a_thread(&work[1]);
+    pthread_join(thread, NULL);
+    assert_memory_equal(work[0].rows, work[1].rows,
+                        4 * (size_t)flatclip_model_embed_dim(model) * sizeof(float));
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+/* -- The pipeline ----------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t rows, stop_after;
+    float row[64 * MOST];
+    int failed[64], dim;
+} kept_results;
+
+static int keep(void *user, size_t index, const float *embedding, const flatclip_error *error)
+{
+    kept_results *kept = user;
+    assert_int_equal(index, kept->rows);
+    kept->failed[index] = error->status != FLATCLIP_OK;
+    if (embedding)
+        memcpy(kept->row + index * (size_t)kept->dim, embedding,
+               (size_t)kept->dim * sizeof *embedding);
+    return ++kept->rows == kept->stop_after;
+}
+
+/* Files in more batches than are under way, bad ones among them, equal their golden pixels. */
+static void files_through_the_pipeline_equal_pixels(void **state)
+{
+    (void)state;
+    enum { GOOD = 12 };
+    static fixture_images images;
+    static kept_results kept;
+    const char *paths[GOOD + 2];
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    const size_t dim = (size_t)flatclip_model_embed_dim(model);
+    float ready[GOOD * MOST];
+    uint8_t *pixels = some_golden_pixels(GOOD);
+
+    list_images(&images);
+    encode_with(model, 5, pixels, GOOD, ready);
+    memcpy(paths, images.paths, GOOD * sizeof *paths);
+    paths[GOOD] = paths[4]; /* the fifth one goes to the end */
+    paths[4] = "tests/data/images/bad/truncated_half.jpg";
+    paths[GOOD + 1] = "tests/data/images/bad/empty.jpg";
+    flatclip_session *session = open_session(model, 3, 2);
+    for (int turn = 0; turn < 2; turn++) {
+        memset(&kept, 0, sizeof kept);
+        kept.dim = (int)dim;
+        assert_int_equal(flatclip_encode_files_each(session, paths, GOOD + 2, keep, &kept, &err),
+                         FLATCLIP_ERR_ITEMS);
+        assert_int_equal(kept.rows, GOOD + 2);
+        for (size_t i = 0; i < GOOD + 2; i++) {
+            const size_t golden = i == GOOD ? 4 : i;
+            const int bad = i == 4 || i == GOOD + 1;
+            assert_int_equal(kept.failed[i], bad);
+            if (!bad)
+                assert_memory_equal(kept.row + i * dim, ready + golden * dim, dim * sizeof(float));
+        }
+    }
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+/* A call that ends early leaves no batch under way that would write into the next call's. */
+static void stopping_leaves_nothing_under_way(void **state)
+{
+    (void)state;
+    static fixture_images images;
+    static kept_results kept;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    const size_t dim = (size_t)flatclip_model_embed_dim(model);
+    float expected[MOST], row[MOST];
+    uint8_t *pixels = random_pixels(PICTURE, 3);
+    flatclip_session *session = open_session(model, 2, 1);
+
+    list_images(&images);
+    encode_with(model, 1, pixels, 1, expected);
+    for (size_t stop = 1; stop <= 5; stop += 2) {
+        kept = (kept_results){ .stop_after = stop, .dim = (int)dim };
+        assert_int_equal(flatclip_encode_files_each(session, images.paths, 12, keep, &kept, &err),
+                         FLATCLIP_ERR_STOPPED);
+        must(flatclip_encode_pixels_u8(session, pixels, 1, row, NULL, &err), &err);
+        assert_memory_equal(row, expected, dim * sizeof *row);
+    }
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+/* -- Memory ----------------------------------------------------------------------------------- */
+
+static void plan_says_what_is_allocated(void **state)
+{
+    (void)state;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model_options for_model = FLATCLIP_MODEL_OPTIONS_INIT;
+    flatclip_session_options for_session = FLATCLIP_SESSION_OPTIONS_INIT;
+    flatclip_memory plan = FLATCLIP_MEMORY_INIT, memory = FLATCLIP_MEMORY_INIT;
+    flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+
+    for_model.device = FLATCLIP_DEVICE_CUDA;
+    for_session.max_batch = 5;
+    for_session.threads = 1;
+    must(flatclip_plan(model_path("micro"), &for_model, &for_session, &info, &plan, NULL, NULL,
+                       &err), &err);
+    assert_int_equal(fakecuda_get_holdings().device_blocks, 0);
+    assert_int_equal(info.device, FLATCLIP_DEVICE_CUDA);
+    assert_int_equal(info.precision, FLATCLIP_PRECISION_F16);
+    assert_string_equal(info.backend, "cuda:0/sm_80 stand-in (emulated)");
+
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_AUTO);
+    assert_int_equal(fakecuda_get_holdings().device_bytes, plan.weights);
+    flatclip_session *session = open_session(model, 5, 1);
+    const fakecuda_holdings held = fakecuda_get_holdings();
+    flatclip_session_memory(session, &memory);
+    assert_memory_equal(&plan, &memory, sizeof plan);
+    assert_int_equal(held.device_bytes, memory.device);
+    assert_int_equal(held.device_blocks, 2); /* weights, and the session's block */
+    assert_int_equal(held.pinned_blocks, 1);
+    assert_true(memory.total >= memory.device + held.pinned_bytes);
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+}
+
+/* Launches, copies, events and waits are all that encoding asks of the runtime. */
+static void a_thousand_encodes_take_nothing(void **state)
+{
+    (void)state;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    const size_t dim = (size_t)flatclip_model_embed_dim(model);
+    uint8_t *pixels = random_pixels(3 * PICTURE, 5);
+    float first[3 * MOST], rows[3 * MOST];
+    flatclip_session *session = open_session(model, 2, 1);
+    must(flatclip_encode_pixels_u8(session, pixels, 3, first, NULL, &err), &err);
+
+    fakecuda_reset();
+    fakecuda_freeze();
+    const fakecuda_holdings before = fakecuda_get_holdings();
+    for (size_t i = 0; i < 1000; i++) {
+        const size_t count = i % 20 ? 1 : 3; /* one batch mostly, sometimes two */
+        must(flatclip_encode_pixels_u8(session, pixels, count, rows, NULL, &err), &err);
+        assert_memory_equal(rows, first, count * dim * sizeof *rows);
+    }
+    const fakecuda_counts counts = fakecuda_get_counts();
+    const fakecuda_holdings after = fakecuda_get_holdings();
+    print_message("%ld calls: %ld launches, %ld of graphs, %ld copies, %ld events, %ld waits, %ld "
+                  "questions, %ld others\n", counts.calls, counts.launches, counts.graph_launches,
+                  counts.copies, counts.events, counts.waits, counts.questions, counts.others);
+    assert_int_equal(counts.others, 0);
+    assert_int_equal(counts.memsets, 0);
+    assert_int_equal(counts.pageable, 0);
+    assert_int_equal(counts.graph_launches, 1050);
+    assert_memory_equal(&before, &after, sizeof before);
+    fakecuda_reset();
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    free(pixels);
+}
+
+/* -- Failures --------------------------------------------------------------------------------- */
+
+/* Loads, opens and encodes; *calls is how far that came before each step. */
+static flatclip_status whole_life(const uint8_t *pixels, flatclip_error *err)
+{
+    flatclip_model *model = NULL;
+    flatclip_session *session = NULL;
+    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
+    float rows[3 * MOST];
+    options.max_batch = 2;
+    options.threads = 1;
+    flatclip_status status = load_on("micro", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_F16, &model,
+                                     err);
+    if (status == FLATCLIP_OK)
+        status = flatclip_session_create(model, &options, &session, err);
+    if (status == FLATCLIP_OK)
+        status = flatclip_encode_pixels_u8(session, pixels, 3, rows, NULL, err);
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    return status;
+}
+
+static void check_failing_calls(int error, flatclip_status expected)
+{
+    flatclip_error err = { FLATCLIP_OK, "" };
+    uint8_t *pixels = random_pixels(3 * PICTURE, 6);
+    long failed = 0, unnoticed = 0;
+
+    fakecuda_reset();
+    assert_int_equal(whole_life(pixels, &err), FLATCLIP_OK);
+    const long calls = fakecuda_get_counts().calls;
+    for (long i = 0; i < calls; i++) {
+        fakecuda_reset();
+        fakecuda_fail_at(i, error);
+        err = (flatclip_error){ FLATCLIP_OK, "" };
+        const flatclip_status status = whole_life(pixels, &err);
+        if (status == FLATCLIP_OK) {
+            unnoticed++; /* giving back cannot fail */
+        } else {
+            failed++;
+            assert_int_equal(status, expected);
+            assert_non_null(strstr(err.message, "; "));
+        }
+        if (check_nothing_is_left(NULL))
+            fail_msg("after call %ld of %ld failed", i, calls);
+    }
+    print_message("%ld calls: %ld failures reported, %ld of calls that give back\n", calls, failed,
+                  unnoticed);
+    assert_true(failed > 100);
+    assert_true(unnoticed < 20);
+    fakecuda_reset();
+    free(pixels);
+}
+
+static void every_call_that_lacks_memory_is_reported_and_leaves_nothing(void **state)
+{
+    (void)state;
+    check_failing_calls(cudaErrorMemoryAllocation, FLATCLIP_ERR_MEMORY);
+}
+
+static void every_call_that_fails_is_reported_and_leaves_nothing(void **state)
+{
+    (void)state;
+    check_failing_calls(cudaErrorLaunchFailure, FLATCLIP_ERR_DEVICE);
+}
+
+static void too_small_a_device_is_reported(void **state)
+{
+    (void)state;
+    fakecuda_machine machine = usual;
+    flatclip_model *model = NULL;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    machine.memory = 100 << 10;
+    fakecuda_set_machine(&machine);
+    assert_int_equal(load_on("micro", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_AUTO, &model, &err),
+                     FLATCLIP_ERR_MEMORY);
+    assert_null(model);
+    assert_non_null(strstr(err.message, "out of memory"));
+    fakecuda_reset();
+}
+
+/* -- Choosing --------------------------------------------------------------------------------- */
+
+/* AUTO takes the CPU and says why; asking for the GPU is refused with the same words. */
+static void check_refused(const fakecuda_machine *machine, const char *model_name,
+                          const char *reason)
+{
+    flatclip_model *model = NULL;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+    fakecuda_set_machine(machine);
+    assert_int_equal(load_on(model_name, FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_AUTO, &model,
+                             &err), FLATCLIP_ERR_UNAVAILABLE);
+    if (!strstr(err.message, reason))
+        fail_msg("\"%s\" does not say \"%s\"", err.message, reason);
+    must(load_on(model_name, FLATCLIP_DEVICE_AUTO, FLATCLIP_PRECISION_AUTO, &model, &err), &err);
+    flatclip_model_describe(model, &info);
+    assert_int_equal(info.device, FLATCLIP_DEVICE_CPU);
+    assert_int_equal(info.precision, FLATCLIP_PRECISION_F32);
+    assert_non_null(strstr(info.fallback, reason));
+    flatclip_model_free(model);
+    fakecuda_reset();
+}
+
+static void what_the_gpu_cannot_run_goes_to_the_cpu_and_says_so(void **state)
+{
+    (void)state;
+    check_refused(&(fakecuda_machine){ -1, 80, 132, 8 << 20, 0 }, "micro", "no CUDA driver");
+    check_refused(&(fakecuda_machine){ 0, 80, 132, 8 << 20, 0 }, "micro", "no device 0");
+    check_refused(&(fakecuda_machine){ 1, 70, 132, 8 << 20, 0 }, "micro", "capability 7.0");
+    check_refused(&usual, "tiny-b16", "197 tokens");
+}
+
+static void auto_takes_the_gpu(void **state)
+{
+    (void)state;
+    flatclip_model *model = NULL;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+    must(load_on("micro", FLATCLIP_DEVICE_AUTO, FLATCLIP_PRECISION_AUTO, &model, &err), &err);
+    flatclip_model_describe(model, &info);
+    assert_int_equal(info.device, FLATCLIP_DEVICE_CUDA);
+    assert_string_equal(info.fallback, "");
+    flatclip_model_free(model);
+}
+
+static void precisions_that_are_lacking_are_refused_by_name(void **state)
+{
+    (void)state;
+    fakecuda_machine turing = usual;
+    flatclip_model *model = NULL;
+    flatclip_error err = { FLATCLIP_OK, "" };
+    turing.capability = 75;
+    fakecuda_set_machine(&turing);
+    assert_int_equal(load_on("micro", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_BF16, &model, &err),
+                     FLATCLIP_ERR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "bf16 needs compute capability 8.0"));
+    assert_int_equal(load_on("micro", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_INT8, &model, &err),
+                     FLATCLIP_ERR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "int8"));
+}
+
+#define CUDA_TEST(name) cmocka_unit_test_setup_teardown(name, reset, check_nothing_is_left)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CUDA_TEST(tiny_model_in_f32_equals_float64),
+        CUDA_TEST(tiny_model_in_f16_equals_float64),
+        CUDA_TEST(tiny_model_in_bf16_equals_float64),
+        CUDA_TEST(float_pixels_equal_bytes),
+        CUDA_TEST(vectors_keep_their_length_without_normalization),
+        CUDA_TEST(f16_bits_depend_on_neither_batch_nor_tile),
+        CUDA_TEST(bf16_bits_depend_on_neither_batch_nor_tile),
+        CUDA_TEST(f32_bits_do_not_depend_on_batch),
+        CUDA_TEST(two_sessions_at_the_same_time_give_the_same_bits),
+        CUDA_TEST(files_through_the_pipeline_equal_pixels),
+        CUDA_TEST(stopping_leaves_nothing_under_way),
+        CUDA_TEST(plan_says_what_is_allocated),
+        CUDA_TEST(a_thousand_encodes_take_nothing),
+        CUDA_TEST(every_call_that_lacks_memory_is_reported_and_leaves_nothing),
+        CUDA_TEST(every_call_that_fails_is_reported_and_leaves_nothing),
+        CUDA_TEST(too_small_a_device_is_reported),
+        CUDA_TEST(what_the_gpu_cannot_run_goes_to_the_cpu_and_says_so),
+        CUDA_TEST(auto_takes_the_gpu),
+        CUDA_TEST(precisions_that_are_lacking_are_refused_by_name),
+    };
+    return cmocka_run_group_tests_name("cuda_engine", tests, NULL, NULL);
+}
