@@ -80,7 +80,8 @@ typedef struct {
 static double time_layer(const gate_data *d, fc_cpu_backend *cpu, int rows)
 {
     const fc_linear layer = { d->panels, NULL, DEPTH, COLUMNS };
-    const fc_rows in = { d->in, 0, DEPTH }, out = { d->out, 0, COLUMNS };
+    const fc_rows in = { d->in, 0, DEPTH, sizeof(float) };
+    const fc_rows out = { d->out, 0, COLUMNS, sizeof(float) };
     const double start = seconds_now();
     fc_cpu_linear(&cpu->base, out, in, &layer, rows, FC_PLAIN);
     return 2.0 * DEPTH * COLUMNS * rows / (seconds_now() - start);

@@ -79,11 +79,12 @@ static void attention(fc_backend *be, fc_rows out, fc_rows q, fc_rows k, fc_rows
     account(table, SPEED_ATTENTION, start);
 }
 
-static void l2_normalize(fc_backend *be, fc_rows rows, int count, int width)
+static void head(fc_backend *be, const fc_workspace *ws, const fc_tower *tower, int batch,
+                 int normalize)
 {
     timing_table *table = table_of(be);
     const double start = seconds_now();
-    table->real->l2_normalize(be, rows, count, width);
+    table->real->head(be, ws, tower, batch, normalize);
     account(table, SPEED_HEAD, start);
 }
 
@@ -95,7 +96,7 @@ static void wrap(timing_table *table, fc_backend *be, const fc_tower *tower)
     table->ops.layernorm = layernorm;
     table->ops.linear = linear;
     table->ops.attention = attention;
-    table->ops.l2_normalize = l2_normalize;
+    table->ops.head = head;
     be->ops = &table->ops;
 }
 
