@@ -1,4 +1,13 @@
-# flatclip-stress, its variant with a planted leak, and the table of growth. For the Makefile.
+# flatclip-bench, flatclip-stress, its variant with a planted leak, and the comparisons with others.
+# For the Makefile.
+
+SPEED_OBJ := $(call obj,$(wildcard bench/speed/*.c))
+ALL_OBJ   += $(SPEED_OBJ)
+
+$(BIN)/flatclip-bench: $(BUILD)/bench/bench.o $(SPEED_OBJ) $(TOOLS) $(BIN)/libflatclip.a \
+                       $(BIN)/objects
+	$(call say,LD)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
 
 STRESS_OBJ := $(call obj,$(wildcard bench/stress/*.c))
 LEAKY      := $(BUILD)/planted/flatclip-stress
@@ -25,6 +34,7 @@ $(LEAKY): $(BUILD)/bench/stress.o $(filter-out %/stress_leak.o,$(STRESS_OBJ)) $(
 planted-leak: $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/tiny.safetensors
 	@bench/planted_leak.sh $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/tiny.safetensors
 
+$(BUILD)/tests/test_bench: $(BUILD)/bench/speed/speed_work.o
 $(BUILD)/tests/test_stress: $(BUILD)/bench/stress/stress_trend.o | $(LEAKY)
 
 growth-table: $(BIN)/flatclip-stress $(BIN)/flatclip-demo $(MODELS_DIR)/vitb32.safetensors \

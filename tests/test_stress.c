@@ -131,7 +131,7 @@ enum { TEXT = 1 << 16 };
 /* Runs a program with the arguments in words; what it printed is in text. Returns its exit code. */
 static int run_stress(const char *program, const char *words, char text[TEXT])
 {
-    char command[3 * PATH_MAX];
+    char command[4 * PATH_MAX];
     snprintf(command, sizeof command, "%s 2>&1 %s", program, words);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
@@ -247,6 +247,26 @@ static void faults_give_clean_errors(void **state)
     expect(0, "no half file", code, text);
 }
 
+/* From a folder without the tests' pictures the program makes its own, so nothing is skipped; with
+ * no picture at all it says what was. */
+static void faults_far_from_the_tests_are_skipped_by_name_or_not_at_all(void **state)
+{
+    const temp_folder *empty = *state;
+    char text[TEXT], path[PATH_MAX], here[PATH_MAX / 2], program[2 * PATH_MAX], words[PATH_MAX];
+    assert_non_null(getcwd(here, sizeof here));
+    stress_path(path);
+    snprintf(program, sizeof program, "cd / && %s%s%s", path[0] == '/' ? "" : here,
+             path[0] == '/' ? "" : "/", path);
+    int code = run_stress(program, "--faults --seed 1", text);
+    expect(0, "made for this run", code, text);
+    expect(0, "full disks: exit code 3", code, text);
+    expect(0, "no half file", code, text);
+    snprintf(words, sizeof words, "--faults --seed 1 %s", empty->path);
+    code = run_stress(program, words, text);
+    expect(0, "signals: skipped: needs at least one picture", code, text);
+    expect(0, "kinds skipped", code, text);
+}
+
 static void wrong_usage_and_models_are_told_apart(void **state)
 {
     (void)state;
@@ -270,6 +290,9 @@ int main(void)
         cmocka_unit_test(the_same_seed_does_the_same),
         cmocka_unit_test(a_planted_leak_fails_and_names_the_iteration),
         cmocka_unit_test(faults_give_clean_errors),
+        cmocka_unit_test_setup_teardown(
+            faults_far_from_the_tests_are_skipped_by_name_or_not_at_all, make_temp_folder,
+            remove_temp_folder),
         cmocka_unit_test(wrong_usage_and_models_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ int stress_fail_allocations(const stress_fault_plan *plan)
     if (!stress_heap_can_fail()) {
         fprintf(plan->out, "faults: failing allocations: skipped: malloc is the %s's here\n",
                 stress_heap_source());
-        return 1;
+        return -1;
     }
     const long loads = fail_each(plan, "model_load", load, (void *)plan->model_path);
     const long plans = fail_each(plan, "plan", plan_only, (void *)plan->model_path);

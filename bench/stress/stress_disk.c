@@ -41,8 +41,10 @@ static int have_place(const stress_fault_plan *plan, const char *what, stress_ch
 {
     if (plan->pictures->count > 0 && stress_child_open(place))
         return 1;
-    fprintf(plan->out, "faults: %s: skipped: needs the program flatclip beside this one, pictures "
-            "and a temporary folder\n", what);
+    fprintf(plan->out, "faults: %s: skipped: needs %s\n", what,
+            plan->pictures->count > 0
+                ? "the program flatclip beside this one, and a temporary folder"
+                : "at least one picture");
     return 0;
 }
 
@@ -90,7 +92,7 @@ int stress_fill_disk(const stress_fault_plan *plan)
     stress_child_place place;
     int runs = 0;
     if (!have_place(plan, "full disks", &place))
-        return 1;
+        return -1;
     const int good = fill_all(plan, &place, &runs);
     stress_child_close(&place);
     if (good)
@@ -149,7 +151,7 @@ int stress_send_signals(const stress_fault_plan *plan)
     int good = 1, sent = 0;
     uint64_t random = (uint64_t)plan->seed;
     if (!have_place(plan, "signals", &place))
-        return 1;
+        return -1;
     for (size_t i = 0; good && i < sizeof signals / sizeof *signals; i++) {
         good = send_one(plan, &place, signals[i], -1);
         sent++;

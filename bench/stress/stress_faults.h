@@ -1,5 +1,6 @@
 /* Faults on purpose: allocations that fail, disks that are full, signals in the middle of a write.
- * Each prints one line; each returns 1 if all was well, 0 if not, with a reason in the line. */
+ * Each prints one line; each returns 1 if all was well, 0 if not, and -1 if it was skipped, with a
+ * reason in the line. */
 #ifndef STRESS_FAULTS_H
 #define STRESS_FAULTS_H
 

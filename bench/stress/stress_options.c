@@ -24,7 +24,8 @@ int stress_usage(FILE *to, int code)
           "  --faults       only failing allocations, full disks, signals; --no-faults: the rest\n"
           "  --plain        one picture an iteration, and nothing at random\n"
           "  --csv FILE     memory by iteration          --json  the verdict as one object\n"
-          "  PATH           pictures or folders, good and bad; default: tests/data\n"
+          "  PATH           pictures or folders, good and bad; default: tests/data,\n"
+          "                 or some that are made\n"
           "\n"
           "Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 model or device unusable\n",
           to);

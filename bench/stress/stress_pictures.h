@@ -15,6 +15,9 @@ typedef struct {
     int dim;                   /* D */
 } stress_pictures;
 
+/* Whether a folder of the tests' pictures is below the working directory. */
+int stress_pictures_are_here(void);
+
 /* Finds files below paths (folders are searched; without paths, tests/data) and reads them.
  * Returns 0 with a message on standard error if a path or the memory is missing. */
 int stress_pictures_open(stress_pictures *pictures, char **paths, int path_count);
