@@ -47,12 +47,12 @@ ifeq ($(filter $(CUDA),auto 0 1 standin),)
   $(error CUDA=$(CUDA) is not one of auto, 0, 1, standin)
 endif
 NVCC      := $(shell command -v nvcc)
-WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),1,0),$(CUDA))
-ifeq ($(WITH_CUDA)$(NVCC),1)
-  $(error CUDA=1 needs nvcc, which is not in PATH: install the CUDA toolkit, or build with CUDA=0)
-endif
 include kernels/kernels.mk
-BACKENDS_0       := cpu ($(if $(NVCC),CUDA=0,no nvcc in PATH))
+WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(CUDA_LACKS),0,1),$(CUDA))
+ifneq ($(and $(filter 1,$(WITH_CUDA)),$(CUDA_LACKS)),)
+  $(error CUDA=1 lacks $(CUDA_LACKS): install the CUDA toolkit, or build with CUDA=0)
+endif
+BACKENDS_0       := cpu ($(if $(CUDA_LACKS),no $(CUDA_LACKS),CUDA=0))
 BACKENDS_1       := cpu cuda
 BACKENDS_standin := cpu cuda (a GPU that is emulated, for tests)
 BACKENDS         := $(BACKENDS_$(WITH_CUDA))
@@ -216,9 +216,10 @@ demo: all $(if $(or $(REAL),$(FETCH)),,$(MODELS_DIR)/vitb32.safetensors)
 
 MODEL_NAMES := micro tiny tiny-b16 tiny-l14-336 $(if $(QUICK),,vitb32)
 TEST_MODELS := $(MODEL_NAMES:%=$(MODELS_DIR)/%.safetensors)
-# The emulator of CUDA kernels is the same whatever the configuration: one run is enough.
-EMULATOR    := $(if $(or $(QUICK),$(filter-out release,$(CONFIG))),,$(SIMT_DIR)/run_kernels)
-CHECKS      := $(TESTS) $(FUZZERS) $(EMULATOR)
+# Emulated kernels are the same whatever the configuration: one run is enough.
+EMULATED    := $(if $(or $(QUICK),$(filter-out release,$(CONFIG))),,\
+                 $(SIMT_DIR)/run_kernels $(STANDIN_TESTS))
+CHECKS      := $(TESTS) $(FUZZERS) $(EMULATED)
 ONLY_FILTER := $(foreach name,$(ONLY),%/test_$(name) %/fuzz_$(name) %/run_$(name))
 RUN_CHECKS  := $(if $(ONLY),$(filter $(ONLY_FILTER),$(CHECKS)),$(CHECKS))
 test: all $(RUN_CHECKS) $(TEST_MODELS)

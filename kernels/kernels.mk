@@ -25,3 +25,6 @@ build/kernels/%.o: kernels/%.cu $(KERNEL_HEADERS) kernels/kernels.mk
 CUDART := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
             $(CUDA_HOME)/lib/libcudart_static.a /usr/lib/*/libcudart_static.a))
 CUDA_CFLAGS := -DFC_WITH_CUDA -isystem '$(CUDA_HOME)/include'
+
+# What a build with CUDA needs, and is not there: the first such thing.
+CUDA_LACKS := $(if $(NVCC),$(if $(CUDA_HOME),$(if $(CUDART),,libcudart_static.a),cuda_fp16.h),nvcc in PATH)

@@ -23,6 +23,7 @@ typedef struct {
     int capability, multiprocessors;
     size_t memory;                  /* bytes of a device */
     int random_threads;             /* nonzero: the emulator runs threads in random order */
+    int idle;                       /* nonzero: kernels are queued and do nothing, to save time */
 } fakecuda_machine;
 
 /* Calls of the runtime since the last reset, by what they do, and what ran. */

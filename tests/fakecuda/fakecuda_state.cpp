@@ -18,7 +18,7 @@ static fakecuda_machine described_machine()
 {
     return { (int)number_from("FAKECUDA_DEVICES", 1), (int)number_from("FAKECUDA_CAPABILITY", 80),
              (int)number_from("FAKECUDA_MULTIPROCESSORS", 132),
-             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0 };
+             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0, 0 };
 }
 
 std::recursive_mutex mutex;

@@ -105,7 +105,7 @@ void simt::queue_launch(CUstream_st *stream, const char *name, dim3 grid, dim3 b
     add(stream, [=] {
         std::vector<char> call = kept;
         fakecuda::counts.kernels++;
-        if (!simt::launch(name, grid, block, shared_bytes, body, call.data()))
+        if (!machine.idle && !simt::launch(name, grid, block, shared_bytes, body, call.data()))
             lose_device(simt::finding());
     });
 }

@@ -14,12 +14,12 @@
 enum {
     SIDE = 224, PICTURE = SIDE * SIDE * 3,
     MOST = 64,                                                  /* floats in an embedding */
-    NANO_SIDE = 64, NANO_PICTURE = NANO_SIDE * NANO_SIDE * 3
+    NANO_SIDE = 32, NANO_PICTURE = NANO_SIDE * NANO_SIDE * 3
 };
 
 /* -- Fixture ---------------------------------------------------------------------------------- */
 
-static const fakecuda_machine usual = { 1, 80, 132, (size_t)8 << 30, 0 };
+static const fakecuda_machine usual = { 1, 80, 132, (size_t)8 << 30, 0, 0 };
 
 static int reset(void **state)
 {
@@ -59,7 +59,7 @@ static int write_nano_model(void **state)
     if (fc_synth_config("micro", &config, &err))
         return -1;
     config.image_size = NANO_SIDE;
-    config.patch_size = 16;
+    config.patch_size = 8;
     config.vision.layers = 2;
     config.text.layers = 0;
     strcpy(config.source, "random numbers of a test");
@@ -427,8 +427,12 @@ static void a_thousand_encodes_take_nothing(void **state)
     const fakecuda_holdings before = fakecuda_get_holdings();
     for (size_t i = 0; i < 1000; i++) {
         const size_t count = i % 20 ? 1 : 3; /* one batch mostly, sometimes two */
+        fakecuda_machine machine = usual;
+        machine.idle = i % 10 != 0; /* it is the host's calls that are counted */
+        fakecuda_set_machine(&machine);
         must(flatclip_encode_pixels_u8(session, pixels, count, rows, NULL, &err), &err);
-        assert_memory_equal(rows, first, count * dim * sizeof *rows);
+        if (!machine.idle)
+            assert_memory_equal(rows, first, count * dim * sizeof *rows);
     }
     const fakecuda_counts counts = fakecuda_get_counts();
     const fakecuda_holdings after = fakecuda_get_holdings();
@@ -474,6 +478,9 @@ static void check_failing_calls(int error, flatclip_status expected)
     uint8_t *pixels = random_pixels(3 * NANO_PICTURE, 6);
     long failed = 0, unnoticed = 0;
 
+    fakecuda_machine machine = usual;
+    machine.idle = 1;
+    fakecuda_set_machine(&machine);
     fakecuda_reset();
     assert_int_equal(whole_life(pixels, &err), FLATCLIP_OK);
     const long calls = fakecuda_get_counts().calls;
@@ -553,9 +560,9 @@ static void check_refused(const fakecuda_machine *machine, const char *model_nam
 static void what_the_gpu_cannot_run_goes_to_the_cpu_and_says_so(void **state)
 {
     (void)state;
-    check_refused(&(fakecuda_machine){ -1, 80, 132, 8 << 20, 0 }, "micro", "no CUDA driver");
-    check_refused(&(fakecuda_machine){ 0, 80, 132, 8 << 20, 0 }, "micro", "no device 0");
-    check_refused(&(fakecuda_machine){ 1, 70, 132, 8 << 20, 0 }, "micro", "capability 7.0");
+    check_refused(&(fakecuda_machine){ -1, 80, 132, 8 << 20, 0, 0 }, "micro", "no CUDA driver");
+    check_refused(&(fakecuda_machine){ 0, 80, 132, 8 << 20, 0, 0 }, "micro", "no device 0");
+    check_refused(&(fakecuda_machine){ 1, 70, 132, 8 << 20, 0, 0 }, "micro", "capability 7.0");
     check_refused(&usual, "tiny-b16", "197 tokens");
 }
 
