@@ -13,6 +13,8 @@
 #   make mutants     change the kernels at random, and count what the tests notice (MUTANTS=60)
 #   make planted-leak  flatclip-stress finds leaks that were planted
 #   make growth-table  the same loop in PyTorch and flatclip, bytes a pass (as bench-peers)
+#   make gpu-check   on a machine with a GPU: right, flat, fast? (needs make, gcc, nvcc; 8 minutes)
+#   make gpu-check-rehearse  the same on the emulator
 #   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
 #   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
@@ -57,10 +59,10 @@ BACKENDS_1       := cpu cuda
 BACKENDS_standin := cpu cuda (a GPU that is emulated, for tests)
 BACKENDS         := $(BACKENDS_$(WITH_CUDA))
 
-BUILD := build/$(CONFIG)-cuda$(WITH_CUDA)
+BUILD := build/$(CONFIG)-cuda$(WITH_CUDA)$(if $(BARE),-bare)
 # Where the programs go: build/ itself for the release, beside the objects for the rest.
 BIN   := build$(if $(filter standin,$(WITH_CUDA)),/standin)$(if \
-           $(filter release,$(CONFIG)),,/$(CONFIG))
+           $(filter release,$(CONFIG)),,/$(CONFIG))$(if $(BARE),/bare)
 MODELS_DIR := build/models
 
 VERSION := $(shell awk '/^.define FLATCLIP_VERSION/ \
@@ -76,7 +78,7 @@ ALL_CFLAGS := -std=c11 $(WARNINGS) -ffp-contract=off -fvisibility=hidden -fPIC -
 LINK       := $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 CUDA_LIBS_1       := $(CUDART) -lrt -ldl
 CUDA_LIBS_standin := build/simt/standin.a -lstdc++
-LIB_LIBS   := $(CUDA_LIBS_$(WITH_CUDA)) -ljpeg -lpng -lz -lcjson -lm -pthread
+LIB_LIBS   := $(CUDA_LIBS_$(WITH_CUDA)) $(if $(BARE),,-ljpeg -lpng -lz -lcjson) -lm -pthread
 TOOL_LIBS  := -lcrypto
 FETCH_LIBS := -ldl
 
@@ -84,6 +86,14 @@ FETCH_LIBS := -ldl
 LIB_SRC   := $(filter-out $(if $(filter 0,$(WITH_CUDA)),engine/cuda/%), \
                $(wildcard engine/*.c engine/*/*.c))
 TOOL_SRC  := $(wildcard weights_tools/*.c)
+# BARE=1, for make gpu-check: without the libraries that read pictures and JSON, and so without all
+# that needs them.
+ifdef BARE
+  LIB_SRC  := $(filter-out engine/image/decode_%.c engine/image/png_chunks.c engine/base/json%.c \
+                engine/base/safetensors%.c,$(LIB_SRC)) $(wildcard bench/gpu/bare_*.c) \
+                weights_tools/synth_values.c
+  TOOL_SRC :=
+endif
 CLI_SRC   := $(wildcard cli/*.c)
 TEST_SRC  := $(wildcard tests/test_*.c \
                $(if $(filter standin,$(WITH_CUDA)),tests/fakecuda/test_*.c))
@@ -134,7 +144,7 @@ $(BUILD)/flags $(BIN)/objects: FORCE
 # Libraries are looked for before the first file is compiled; only some goals may install them.
 DEPS := CC='$(CC)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' .ci/deps \
         $(if $(filter deps demo test,$(MAKECMDGOALS)),install,check)
-LIBRARIES := jpeg png z cjson crypto curl
+LIBRARIES := $(if $(BARE),,jpeg png z cjson crypto curl)
 $(BUILD)/libraries: .ci/deps
 	@mkdir -p $(@D)
 	@$(DEPS) $(LIBRARIES) $(if $(filter test,$(MAKECMDGOALS)),cmocka)
@@ -198,6 +208,7 @@ ifeq ($(WITH_CUDA),standin)
 $(BIN)/libflatclip.so $(PROGRAMS) $(TESTS) $(FUZZERS): $(STANDIN)
 endif
 include bench/bench.mk
+include bench/gpu/gpu.mk
 
 # -- Models, demo, tests -----------------------------------------------------------------------
 # Synthetic weights are the same bits from every build, so one copy serves all configurations.

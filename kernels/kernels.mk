@@ -6,17 +6,18 @@ CUDA_HOME ?= $(firstword $(patsubst %/include/cuda_fp16.h,%,\
                  /usr/local/cuda/include/cuda_fp16.h /usr/include/cuda_fp16.h)))
 KERNEL_SRC     := $(wildcard kernels/*.cu)
 KERNEL_HEADERS := $(wildcard kernels/*.h kernels/device/*.cuh)
-KERNEL_OBJ     := $(KERNEL_SRC:%.cu=build/%.o)
 
 # Code for 8.0 runs on 8.6 and 8.9 too; what comes after 12.0 is compiled by its driver.
 LIBRARY_ARCHS ?= 75 80 90 100 120
+KERNEL_BUILD  := build/sm_$(subst $() ,-,$(strip $(LIBRARY_ARCHS)))
+KERNEL_OBJ    := $(KERNEL_SRC:%.cu=$(KERNEL_BUILD)/%.o)
 # Without what would need the C++ runtime: the library is linked as C.
 NVCC_FLAGS := -std=c++17 -O3 -I. -Werror all-warnings --compress-mode=size \
               -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(foreach arch,$(LIBRARY_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
               -gencode arch=compute_$(lastword $(LIBRARY_ARCHS)),code=compute_$(lastword $(LIBRARY_ARCHS))
 
-build/kernels/%.o: kernels/%.cu $(KERNEL_HEADERS) kernels/kernels.mk
+$(KERNEL_BUILD)/kernels/%.o: kernels/%.cu $(KERNEL_HEADERS) kernels/kernels.mk
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@

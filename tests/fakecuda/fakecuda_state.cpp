@@ -14,6 +14,14 @@ static long number_from(const char *variable, long otherwise)
     return text ? atol(text) : otherwise;
 }
 
+/* Tensor cores round as the published model says of this compute capability. */
+static const fakecuda_machine &emulate(const fakecuda_machine &machine)
+{
+    simt::settings.schedule = machine.random_threads ? simt::RANDOM : simt::FORWARD;
+    simt::settings.rounding = machine.capability < 90 ? simt::GROUPS_OF_8 : simt::GROUPS_OF_16;
+    return machine;
+}
+
 static fakecuda_machine described_machine()
 {
     return { (int)number_from("FAKECUDA_DEVICES", 1), (int)number_from("FAKECUDA_CAPABILITY", 80),
@@ -22,7 +30,7 @@ static fakecuda_machine described_machine()
 }
 
 std::recursive_mutex mutex;
-fakecuda_machine machine = described_machine();
+fakecuda_machine machine = emulate(described_machine());
 fakecuda_counts counts;
 std::map<char *, size_t> device_blocks, pinned_blocks;
 std::set<CUstream_st *> streams;
@@ -117,8 +125,7 @@ fakecuda_machine fakecuda_get_machine(void)
 
 void fakecuda_set_machine(const fakecuda_machine *described)
 {
-    machine = *described;
-    simt::settings.schedule = machine.random_threads ? simt::RANDOM : simt::FORWARD;
+    machine = emulate(*described);
 }
 
 fakecuda_counts fakecuda_get_counts(void)

@@ -73,20 +73,26 @@ static cudaError_t after_waiting()
 
 static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    if (kind == cudaMemcpyHostToDevice)
+    if (kind == cudaMemcpyHostToDevice) {
         simt::upload(to, from, bytes);
-    else
+    } else if (kind == cudaMemcpyDeviceToHost) {
         simt::download(to, from, bytes);
+    } else {
+        std::vector<char> between(bytes);
+        simt::download(between.data(), from, bytes);
+        simt::upload(to, between.data(), bytes);
+    }
 }
 
 static cudaError_t check_copy(const void *to, const void *from, size_t bytes,
                               enum cudaMemcpyKind kind)
 {
-    if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToHost)
+    if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToHost &&
+        kind != cudaMemcpyDeviceToDevice)
         return fails(cudaErrorInvalidMemcpyDirection, "a copy that the stand-in does not know");
-    const void *device = kind == cudaMemcpyHostToDevice ? to : from;
-    return lies_in(device_blocks, device, bytes)
-               ? cudaSuccess : fails(cudaErrorInvalidValue, "a copy leaves the device's blocks");
+    const bool good = (kind == cudaMemcpyDeviceToHost || lies_in(device_blocks, to, bytes)) &&
+                      (kind == cudaMemcpyHostToDevice || lies_in(device_blocks, from, bytes));
+    return good ? cudaSuccess : fails(cudaErrorInvalidValue, "a copy leaves the device's blocks");
 }
 
 } /* namespace fakecuda */
@@ -120,7 +126,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     ENTER(COPY);
     if (check_copy(to, from, bytes, kind) != cudaSuccess || check_stream(stream) != cudaSuccess)
         return cudaErrorInvalidValue;
-    if (!lies_in(pinned_blocks, kind == cudaMemcpyHostToDevice ? from : to, bytes)) {
+    if (kind != cudaMemcpyDeviceToDevice &&
+        !lies_in(pinned_blocks, kind == cudaMemcpyHostToDevice ? from : to, bytes)) {
         counts.pageable++;
         if (is_frozen())
             return fails(cudaErrorNotPermitted, "an asynchronous copy of pageable memory");

@@ -1,0 +1,90 @@
+/* What the parts share: stored numbers, models, errors. */
+#define _GNU_SOURCE
+#include "bench/gpu/gpu_parts.h"
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "bench/measure.h"
+
+fc_cuda_stream gpu_stream;
+
+static const char goldens_path[] = "tests/data/gpu_goldens.bin";
+
+gpu_goldens *gpu_read_goldens(gpu_run *run)
+{
+    gpu_goldens *goldens = malloc(sizeof *goldens);
+    FILE *file = fopen(goldens_path, "rb");
+    if (goldens && file && fread(goldens, sizeof *goldens, 1, file) == 1) {
+        fclose(file);
+        return goldens;
+    }
+    if (file)
+        fclose(file);
+    free(goldens);
+    gpu_said(&run->report, GPU_FAIL, goldens_path, "cannot be read: run this in flatclip's folder");
+    return NULL;
+}
+
+flatclip_model *gpu_load(gpu_run *run, const char *name, flatclip_precision precision)
+{
+    flatclip_error err;
+    flatclip_model *model = NULL;
+    flatclip_model_options options = FLATCLIP_MODEL_OPTIONS_INIT;
+    options.device = FLATCLIP_DEVICE_CUDA;
+    options.precision = precision;
+    if (flatclip_model_load(name, &options, &model, &err) != FLATCLIP_OK)
+        gpu_said(&run->report, GPU_FAIL, name, err.message);
+    return model;
+}
+
+flatclip_session *gpu_open(gpu_run *run, const flatclip_model *model, int max_batch)
+{
+    flatclip_error err;
+    flatclip_session *session = NULL;
+    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
+    options.max_batch = max_batch;
+    options.threads = 1;
+    if (flatclip_session_create(model, &options, &session, &err) != FLATCLIP_OK)
+        gpu_said(&run->report, GPU_FAIL, "opening a session", err.message);
+    return session;
+}
+
+unsigned char *gpu_noise(size_t count)
+{
+    unsigned char *pixels = malloc(count * GPU_PICTURE);
+    uint64_t random = 1;
+    if (!pixels) {
+        fputs("flatclip-gpu-check: no memory for pixels\n", stderr);
+        exit(1);
+    }
+    for (size_t i = 0; i < count * GPU_PICTURE; i++)
+        pixels[i] = (unsigned char)random_next(&random);
+    return pixels;
+}
+
+char *gpu_zeros(gpu_run *run, size_t bytes)
+{
+    char *zeros = NULL;
+    if (gpu_good(run, cudaMalloc((void **)&zeros, bytes), "cudaMalloc") &&
+        gpu_good(run, cudaMemsetAsync(zeros, 0, bytes, gpu_stream), "cudaMemsetAsync") &&
+        gpu_good(run, cudaStreamSynchronize(gpu_stream), "cudaStreamSynchronize"))
+        return zeros;
+    (void)cudaFree(zeros);
+    return NULL;
+}
+
+int gpu_good(gpu_run *run, int code, const char *call)
+{
+    if (code == cudaSuccess)
+        return 1;
+    gpu_said(&run->report, GPU_FAIL, call, cudaGetErrorString((cudaError_t)code));
+    return 0;
+}
+
+const char *gpu_precision_name(flatclip_precision precision)
+{
+    static const char *const names[] = { "auto", "f32", "bf16", "f16", "int8" };
+    return names[precision];
+}

@@ -1,0 +1,157 @@
+/* Which device this is, what it can do at most, and how long encode calls take. */
+#define _GNU_SOURCE
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/gpu/gpu_clock.h"
+#include "bench/gpu/gpu_cublaslt.h"
+#include "bench/gpu/gpu_cudnn.h"
+#include "bench/measure.h"
+#include "bench/speed/speed_work.h"
+#include "kernels/launch.h"
+
+void gpu_device(gpu_run *run)
+{
+    struct cudaDeviceProp p;
+    int driver = 0, runtime = 0;
+    char words[160];
+    if (!gpu_good(run, cudaGetDeviceProperties(&p, 0), "cudaGetDeviceProperties") ||
+        !gpu_good(run, cudaDriverGetVersion(&driver), "cudaDriverGetVersion") ||
+        !gpu_good(run, cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion"))
+        return;
+    snprintf(words, sizeof words, "%.60s, sm_%d%d, %d multiprocessors, %.1f GiB%s", p.name, p.major,
+             p.minor, p.multiProcessorCount, (double)p.totalGlobalMem / (1 << 30),
+             run->rehearse ? ": no GPU, an emulator" : "");
+    gpu_said(&run->report, GPU_MEASURED, "device", words);
+    snprintf(words, sizeof words, "driver for CUDA %d.%d, runtime %d.%d", driver / 1000,
+             driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    gpu_said(&run->report, GPU_MEASURED, "versions", words);
+    gpu_said(&run->report, GPU_MEASURED, "cuBLASLt", gpu_cublaslt_words());
+    gpu_said(&run->report, GPU_MEASURED, "cuDNN", gpu_cudnn_words());
+}
+
+/* -- Ceilings --------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *to, *from;
+    size_t bytes;
+    enum cudaMemcpyKind kind;
+} copying;
+
+static void copy(void *context)
+{
+    const copying *c = context;
+    (void)cudaMemcpyAsync(c->to, c->from, c->bytes, c->kind, gpu_stream);
+}
+
+/* The smallest kernel that there is. */
+static void launch(void *context)
+{
+    const copying *c = context;
+    fc_launch_gather(gpu_stream, c->to, 16, c->from, 16, 1, 1, 16);
+}
+
+static void measure_copies(gpu_run *run)
+{
+    const size_t bytes = run->rehearse ? 1 << 12 : (size_t)512 << 20;
+    copying device = { .bytes = bytes, .kind = cudaMemcpyDeviceToDevice };
+    copying up = { .bytes = bytes / 4, .kind = cudaMemcpyHostToDevice };
+    device.to = gpu_zeros(run, bytes);
+    device.from = gpu_zeros(run, bytes);
+    if (device.to && device.from &&
+        gpu_good(run, cudaHostAlloc((void **)&up.from, up.bytes, cudaHostAllocDefault),
+                 "cudaHostAlloc")) {
+        up.to = device.to;
+        memset(up.from, 0, up.bytes);
+        gpu_found(&run->report, GPU_MEASURED, "launch after launch",
+                  1e6 * gpu_time(run, launch, &device, 0.2), "us", NULL);
+        gpu_found(&run->report, GPU_MEASURED, "memory, read and written",
+                  2e-9 * (double)bytes / gpu_time(run, copy, &device, 0.5), "GB/s", NULL);
+        gpu_found(&run->report, GPU_MEASURED, "pinned host to device",
+                  1e-9 * (double)up.bytes / gpu_time(run, copy, &up, 0.5), "GB/s", NULL);
+    }
+    (void)cudaFreeHost(up.from);
+    (void)cudaFree(device.from);
+    (void)cudaFree(device.to);
+}
+
+void gpu_ceilings(gpu_run *run)
+{
+    static const fc_number numbers[] = { FC_NUMBER_F16, FC_NUMBER_BF16 };
+    static const char *const names[] = { "cuBLASLt f16, 8192 cubed", "cuBLASLt bf16, 8192 cubed" };
+    enum { SIDE = 8192 };
+    measure_copies(run);
+    for (int i = 0; i < 2; i++) {
+        gpu_cublaslt_product *product =
+            gpu_cublaslt_open(run, names[i], numbers[i], SIDE, SIDE, SIDE);
+        if (!product)
+            continue;
+        gpu_found(&run->report, GPU_MEASURED, names[i],
+                  2e-12 * SIDE * SIDE * SIDE / gpu_time(run, gpu_cublaslt_run, product, 1.0),
+                  "TFLOP/s", NULL);
+        gpu_cublaslt_close(product);
+    }
+}
+
+/* -- Encode calls ----------------------------------------------------------------------------- */
+
+static void time_batch(gpu_run *run, const flatclip_model *model, flatclip_precision precision,
+                       int batch, const unsigned char *pixels, float *rows)
+{
+    enum { MOST_CALLS = 2000 };
+    double *calls = malloc(MOST_CALLS * sizeof *calls), spent = 0;
+    const double budget = run->rehearse ? 0 : 0.7;
+    flatclip_error err;
+    flatclip_model_info info = FLATCLIP_MODEL_INFO_INIT;
+    flatclip_session *session = gpu_open(run, model, batch);
+    flatclip_status status = session && calls ? FLATCLIP_OK : FLATCLIP_ERR_MEMORY;
+    size_t count = 0;
+    char what[48], words[80];
+
+    flatclip_model_describe(model, &info);
+    for (int i = run->rehearse ? 0 : -3;
+         status == FLATCLIP_OK && count < MOST_CALLS && (count == 0 || spent < budget); i++) {
+        const double start = seconds_now();
+        status = flatclip_encode_pixels_u8(session, pixels, (size_t)batch, rows, NULL, &err);
+        const double seconds = seconds_now() - start;
+        if (i < 0)
+            continue;
+        calls[count++] = seconds;
+        spent += seconds;
+    }
+    snprintf(what, sizeof what, "%s %s, batch %d", run->full, gpu_precision_name(precision), batch);
+    if (status == FLATCLIP_OK) {
+        const double median = sort_for_median(calls, count);
+        snprintf(words, sizeof words, "%.3f ms a call, p99 %.3f ms, %.1f TFLOP/s", 1e3 * median,
+                 1e3 * calls[(count * 99 - 1) / 100],
+                 1e-12 * speed_forward_flop(&info, batch) / median);
+        gpu_found(&run->report, GPU_MEASURED, what, batch / median, "images/s", words);
+    } else {
+        gpu_said(&run->report, GPU_FAIL, what, session ? err.message : "no session");
+    }
+    flatclip_session_free(session);
+    free(calls);
+}
+
+void gpu_speed(gpu_run *run)
+{
+    static const flatclip_precision precisions[] = { FLATCLIP_PRECISION_F16,
+                                                     FLATCLIP_PRECISION_BF16,
+                                                     FLATCLIP_PRECISION_F32 };
+    static const int batches[] = { 1, 2, 4, 8, 16, 32, 64, 112, 225, 256, 1024 };
+    const int sizes = run->rehearse ? 2 : 11;
+    const int most = batches[sizes - 1];
+    unsigned char *pixels = gpu_noise((size_t)most);
+    float *rows = malloc((size_t)most * GPU_DIM * sizeof *rows);
+    for (int p = 0; rows && p < 3; p++) {
+        flatclip_model *model = gpu_load(run, run->full, precisions[p]);
+        for (int b = 0; model && b < sizes; b++)
+            if (precisions[p] != FLATCLIP_PRECISION_F32 || batches[b] <= 32) /* slow, and known */
+                time_batch(run, model, precisions[p], batches[b], pixels, rows);
+        flatclip_model_free(model);
+    }
+    free(rows);
+    free(pixels);
+}
