@@ -71,7 +71,7 @@ static bool is_wanted(const char *name, int count, char **parts)
 int main(int argc, char **argv)
 {
     const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests,
-                                  tower_tests };
+                                  layer_tests, tower_tests };
     int passed = 0, failed = 0;
     for (const Test *list : lists)
         for (const Test *test = list; test->name; test++)
