@@ -18,7 +18,7 @@ static fakecuda_machine described_machine()
 {
     return { (int)number_from("FAKECUDA_DEVICES", 1), (int)number_from("FAKECUDA_CAPABILITY", 80),
              (int)number_from("FAKECUDA_MULTIPROCESSORS", 132),
-             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0 };
+             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0, 0 };
 }
 
 std::recursive_mutex mutex;
@@ -29,6 +29,7 @@ std::set<CUstream_st *> streams;
 std::set<CUevent_st *> events;
 std::set<CUgraph_st *> graphs;
 std::set<CUgraphExec_st *> executables;
+int streams_made;
 
 static cudaError_t last_error;
 static bool lost, frozen;
@@ -118,6 +119,7 @@ fakecuda_machine fakecuda_get_machine(void)
 void fakecuda_set_machine(const fakecuda_machine *described)
 {
     machine = *described;
+    streams_made = 0;
     simt::settings.schedule = machine.random_threads ? simt::RANDOM : simt::FORWARD;
 }
 
