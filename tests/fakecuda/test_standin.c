@@ -14,13 +14,13 @@
 
 enum { COUNT = 64, BYTES = COUNT * sizeof(float) };
 
-/* Two streams, two buffers on the device and two pinned ones. */
-typedef struct {
+/* What every test finds. */
+static struct {
     cudaStream_t one, two;
     cudaEvent_t event;
     float *a, *b;       /* on the device */
-    float *in, *out;    /* pinned */
-} world;
+    float *in, *out;    /* pinned: ones and zeros */
+} w;
 
 /* -- Fixture ---------------------------------------------------------------------------------- */
 
@@ -45,10 +45,10 @@ static void describe(unsigned early)
     fakecuda_set_machine(&machine);
 }
 
-static world open_world(unsigned early)
+static void open_world(unsigned early)
 {
-    world w;
     describe(early);
+    memset(&w, 0, sizeof w);
     assert_int_equal(cudaStreamCreateWithFlags(&w.one, cudaStreamNonBlocking), cudaSuccess);
     assert_int_equal(cudaStreamCreateWithFlags(&w.two, cudaStreamNonBlocking), cudaSuccess);
     assert_int_equal(cudaEventCreateWithFlags(&w.event, cudaEventDisableTiming), cudaSuccess);
@@ -58,21 +58,42 @@ static world open_world(unsigned early)
     assert_int_equal(cudaHostAlloc((void **)&w.out, BYTES, cudaHostAllocDefault), cudaSuccess);
     fill(w.in, 1);
     fill(w.out, 0);
-    return w;
 }
 
-static void close_world(world *w)
+/* Returns how many things are left that a test has taken besides. */
+static long close_world(void)
 {
-    cudaFree(w->a);
-    cudaFree(w->b);
-    cudaFreeHost(w->in);
-    cudaFreeHost(w->out);
-    cudaEventDestroy(w->event);
-    cudaStreamDestroy(w->one);
-    cudaStreamDestroy(w->two);
-    const fakecuda_holdings held = fakecuda_get_holdings(), none = { 0 };
-    assert_memory_equal(&held, &none, sizeof held);
-    describe(0);
+    fakecuda_reset();
+    cudaFree(w.a);
+    cudaFree(w.b);
+    cudaFreeHost(w.in);
+    cudaFreeHost(w.out);
+    cudaEventDestroy(w.event);
+    cudaStreamDestroy(w.one);
+    cudaStreamDestroy(w.two);
+    const fakecuda_holdings held = fakecuda_get_holdings();
+    return held.device_blocks + held.pinned_blocks + held.streams + held.events + held.graphs +
+           held.executables;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    open_world(0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return close_world() != 0;
+}
+
+/* Everything anew, for a test that needs it several times. */
+static void begin_again(unsigned early)
+{
+    assert_int_equal(close_world(), 0);
+    open_world(early);
 }
 
 static void upload(float *to, const float *from, cudaStream_t stream)
@@ -111,7 +132,6 @@ static void expect_no_finding(void)
 static void nothing_runs_before_somebody_waits(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     launch_copy(w.b, w.a, w.one);
     download(w.out, w.b, w.one);
@@ -125,26 +145,22 @@ static void nothing_runs_before_somebody_waits(void **state)
     assert_int_equal(fakecuda_get_counts().kernels, 1);
     assert_int_equal(cudaEventQuery(w.event), cudaSuccess);
     expect_no_finding();
-    close_world(&w);
 }
 
 /* A buffer that is filled again before its copy was waited for is seen with what is new. */
 static void pinned_memory_is_read_late(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     fill(w.in, 2);
     download(w.out, w.a, w.one);
     wait_for(w.one);
     assert_true(is_filled(w.out, 2));
-    close_world(&w);
 }
 
 static void an_event_waits_for_what_is_before_it_alone(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     download(w.out, w.a, w.one);
     assert_int_equal(cudaEventRecord(w.event, w.one), cudaSuccess);
@@ -156,13 +172,11 @@ static void an_event_waits_for_what_is_before_it_alone(void **state)
     wait_for(w.one);
     assert_true(is_filled(w.out, 0));
     expect_no_finding();
-    close_world(&w);
 }
 
 static void asking_goes_on_until_an_event_is_reached(void **state)
 {
     (void)state;
-    world w = open_world(0);
     int questions = 0;
     upload(w.a, w.in, w.one);
     download(w.out, w.a, w.one);
@@ -172,7 +186,6 @@ static void asking_goes_on_until_an_event_is_reached(void **state)
     assert_true(questions > 0);
     assert_true(is_filled(w.out, 1));
     expect_no_finding();
-    close_world(&w);
 }
 
 /* -- Between streams -------------------------------------------------------------------------- */
@@ -180,7 +193,6 @@ static void asking_goes_on_until_an_event_is_reached(void **state)
 static void waiting_for_an_event_makes_order(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     assert_int_equal(cudaEventRecord(w.event, w.one), cudaSuccess);
     assert_int_equal(cudaStreamWaitEvent(w.two, w.event, 0), cudaSuccess);
@@ -189,25 +201,20 @@ static void waiting_for_an_event_makes_order(void **state)
     wait_for(w.two);
     assert_true(is_filled(w.out, 1));
     expect_no_finding();
-    close_world(&w);
 }
 
 static void reading_without_a_wait_finds_memory_that_nobody_wrote(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     launch_copy(w.b, w.a, w.two);
     assert_int_equal(cudaStreamSynchronize(w.two), cudaErrorIllegalAddress);
     expect_finding("UNINITIALISED");
-    fakecuda_reset();
-    close_world(&w);
 }
 
 static void reading_without_a_wait_gets_what_was_there_before(void **state)
 {
     (void)state;
-    world w = open_world(0);
     upload(w.a, w.in, w.one);
     wait_for(w.one);
     fill(w.in, 2);
@@ -215,14 +222,13 @@ static void reading_without_a_wait_gets_what_was_there_before(void **state)
     download(w.out, w.a, w.two);
     wait_for(w.two);
     assert_true(is_filled(w.out, 1));
-    close_world(&w);
 }
 
 /* Stream two is to overwrite a after stream one has read it. Where two runs early, only an event
  * makes it so. */
 static float overwritten_too_early(int with_event)
 {
-    world w = open_world(2);
+    begin_again(2);
     upload(w.a, w.in, w.one);
     wait_for(w.one);
     fill(w.in, 2);
@@ -237,7 +243,6 @@ static float overwritten_too_early(int with_event)
     const float got = w.out[0];
     assert_true(is_filled(w.out, got));
     expect_no_finding();
-    close_world(&w);
     return got;
 }
 
@@ -252,7 +257,6 @@ static void an_early_stream_overwrites_what_is_still_to_be_read(void **state)
 static void a_plain_copy_waits_for_no_stream_of_ours(void **state)
 {
     (void)state;
-    world w = open_world(0);
     cudaStream_t blocking;
     float got[COUNT];
     upload(w.a, w.in, w.one);
@@ -269,7 +273,6 @@ static void a_plain_copy_waits_for_no_stream_of_ours(void **state)
     assert_int_equal(cudaMemcpy(got, w.a, BYTES, cudaMemcpyDeviceToHost), cudaSuccess);
     assert_true(is_filled(got, 3));
     cudaStreamDestroy(blocking);
-    close_world(&w);
 }
 
 /* -- Memory ----------------------------------------------------------------------------------- */
@@ -277,7 +280,6 @@ static void a_plain_copy_waits_for_no_stream_of_ours(void **state)
 static void frozen_nothing_can_be_taken(void **state)
 {
     (void)state;
-    world w = open_world(0);
     void *block = NULL;
     cudaStream_t stream = NULL;
     cudaEvent_t event = NULL;
@@ -297,14 +299,11 @@ static void frozen_nothing_can_be_taken(void **state)
 
     upload(w.a, w.in, w.one); /* what encoding does goes on */
     wait_for(w.one);
-    fakecuda_reset();
-    close_world(&w);
 }
 
 static void pageable_copies_are_counted_and_frozen_refused(void **state)
 {
     (void)state;
-    world w = open_world(0);
     float pageable[COUNT];
     fill(pageable, 1);
     upload(w.a, w.in, w.one);
@@ -317,14 +316,11 @@ static void pageable_copies_are_counted_and_frozen_refused(void **state)
     assert_int_equal(cudaMemcpyAsync(pageable, w.a, BYTES, cudaMemcpyDeviceToHost, w.one),
                      cudaErrorNotPermitted);
     expect_finding("pageable");
-    fakecuda_reset();
-    close_world(&w);
 }
 
 static void a_kernel_that_uses_freed_memory_is_found(void **state)
 {
     (void)state;
-    world w = open_world(0);
     float *freed, *next;
     assert_int_equal(cudaMalloc((void **)&freed, BYTES), cudaSuccess);
     upload(freed, w.in, w.one);
@@ -336,13 +332,11 @@ static void a_kernel_that_uses_freed_memory_is_found(void **state)
     expect_finding("was released");
     fakecuda_reset();
     cudaFree(next);
-    close_world(&w);
 }
 
 static void copies_beyond_a_block_and_double_frees_are_found(void **state)
 {
     (void)state;
-    world w = open_world(0);
     void *block;
     assert_int_equal(cudaMemcpyAsync(w.a, w.in, BYTES + 1, cudaMemcpyHostToDevice, w.one),
                      cudaErrorInvalidValue);
@@ -352,14 +346,11 @@ static void copies_beyond_a_block_and_double_frees_are_found(void **state)
     assert_int_equal(cudaFree(block), cudaSuccess);
     assert_int_equal(cudaFree(block), cudaErrorInvalidValue);
     expect_finding("cudaFree");
-    fakecuda_reset();
-    close_world(&w);
 }
 
 static void what_is_left_is_counted(void **state)
 {
     (void)state;
-    world w = open_world(0);
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     assert_int_equal(cudaStreamBeginCapture(w.one, cudaStreamCaptureModeThreadLocal), cudaSuccess);
@@ -376,13 +367,11 @@ static void what_is_left_is_counted(void **state)
     assert_int_equal(held.executables, 1);
     cudaGraphDestroy(graph);
     cudaGraphExecDestroy(executable);
-    close_world(&w);
 }
 
 static void a_device_has_no_more_than_its_memory(void **state)
 {
     (void)state;
-    world w = open_world(0);
     void *block;
     size_t left, total;
     assert_int_equal(cudaMemGetInfo(&left, &total), cudaSuccess);
@@ -390,20 +379,18 @@ static void a_device_has_no_more_than_its_memory(void **state)
     assert_int_equal(cudaMalloc(&block, left + 1), cudaErrorMemoryAllocation);
     assert_int_equal(cudaMalloc(&block, left), cudaSuccess);
     cudaFree(block);
-    fakecuda_reset();
-    close_world(&w);
 }
 
 /* -- Graphs ----------------------------------------------------------------------------------- */
 
-static cudaGraphExec_t record_a_copy(world *w)
+static cudaGraphExec_t record_a_copy(void)
 {
     cudaGraph_t graph;
     cudaGraphExec_t executable;
-    assert_int_equal(cudaStreamBeginCapture(w->one, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    launch_copy(w->b, w->a, w->one);
-    download(w->out, w->b, w->one);
-    assert_int_equal(cudaStreamEndCapture(w->one, &graph), cudaSuccess);
+    assert_int_equal(cudaStreamBeginCapture(w.one, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    launch_copy(w.b, w.a, w.one);
+    download(w.out, w.b, w.one);
+    assert_int_equal(cudaStreamEndCapture(w.one, &graph), cudaSuccess);
     assert_int_equal(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
     cudaGraphDestroy(graph);
     return executable;
@@ -413,8 +400,7 @@ static cudaGraphExec_t record_a_copy(world *w)
 static void a_replayed_recording_does_what_its_calls_do(void **state)
 {
     (void)state;
-    world w = open_world(0);
-    cudaGraphExec_t executable = record_a_copy(&w);
+    cudaGraphExec_t executable = record_a_copy();
     wait_for(w.one);
     assert_int_equal(fakecuda_get_counts().kernels, 0);
     for (int turn = 1; turn <= 3; turn++) {
@@ -428,7 +414,6 @@ static void a_replayed_recording_does_what_its_calls_do(void **state)
     }
     expect_no_finding();
     cudaGraphExecDestroy(executable);
-    close_world(&w);
 }
 
 /* What waits for the device, or takes memory, spoils a recording, as the runtime has it. */
@@ -436,7 +421,7 @@ static void recording_forbids_taking_and_waiting(void **state)
 {
     (void)state;
     for (int call = 0; call < 3; call++) {
-        world w = open_world(0);
+        begin_again(0);
         cudaGraph_t graph = NULL;
         void *block = NULL;
         assert_int_equal(cudaStreamBeginCapture(w.one, cudaStreamCaptureModeThreadLocal),
@@ -450,8 +435,6 @@ static void recording_forbids_taking_and_waiting(void **state)
         assert_null(graph);
         assert_null(block);
         expect_finding("is recorded");
-        fakecuda_reset();
-        close_world(&w);
     }
 }
 
@@ -460,7 +443,6 @@ static void recording_forbids_taking_and_waiting(void **state)
 static void an_error_of_a_kernel_stays(void **state)
 {
     (void)state;
-    world w = open_world(0);
     void *block = NULL;
     launch_copy(w.b, w.a, w.one); /* nobody has written a */
     assert_int_equal(cudaGetLastError(), cudaSuccess);
@@ -475,8 +457,6 @@ static void an_error_of_a_kernel_stays(void **state)
     assert_int_equal(cudaFree(w.a), cudaErrorIllegalAddress); /* given back all the same */
     assert_int_equal(fakecuda_get_holdings().device_blocks, 1);
     w.a = NULL;
-    fakecuda_reset();
-    close_world(&w);
 }
 
 /* Every call of a small program in turn: that one fails and has no effect, the others are as ever. */
@@ -484,7 +464,7 @@ static void only_the_chosen_call_fails(void **state)
 {
     (void)state;
     for (int chosen = 0; chosen < 5; chosen++) {
-        world w = open_world(0);
+        begin_again(0);
         cudaError_t got[5];
         upload(w.a, w.in, w.one);
         wait_for(w.one);
@@ -509,14 +489,12 @@ static void only_the_chosen_call_fails(void **state)
         if (chosen != 1)
             assert_true(is_filled(w.out, chosen == 0 ? 1 : chosen == 2 ? 0 : 2));
         expect_no_finding();
-        close_world(&w);
     }
 }
 
 static void a_failed_call_takes_nothing(void **state)
 {
     (void)state;
-    world w = open_world(0);
     void *block = NULL;
     fakecuda_reset();
     fakecuda_fail_at(0, cudaErrorMemoryAllocation);
@@ -527,32 +505,33 @@ static void a_failed_call_takes_nothing(void **state)
     assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     cudaFree(block);
-    close_world(&w);
 }
+
+#define STANDIN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_runs_before_somebody_waits),
-        cmocka_unit_test(pinned_memory_is_read_late),
-        cmocka_unit_test(an_event_waits_for_what_is_before_it_alone),
-        cmocka_unit_test(asking_goes_on_until_an_event_is_reached),
-        cmocka_unit_test(waiting_for_an_event_makes_order),
-        cmocka_unit_test(reading_without_a_wait_finds_memory_that_nobody_wrote),
-        cmocka_unit_test(reading_without_a_wait_gets_what_was_there_before),
-        cmocka_unit_test(an_early_stream_overwrites_what_is_still_to_be_read),
-        cmocka_unit_test(a_plain_copy_waits_for_no_stream_of_ours),
-        cmocka_unit_test(frozen_nothing_can_be_taken),
-        cmocka_unit_test(pageable_copies_are_counted_and_frozen_refused),
-        cmocka_unit_test(a_kernel_that_uses_freed_memory_is_found),
-        cmocka_unit_test(copies_beyond_a_block_and_double_frees_are_found),
-        cmocka_unit_test(what_is_left_is_counted),
-        cmocka_unit_test(a_device_has_no_more_than_its_memory),
-        cmocka_unit_test(a_replayed_recording_does_what_its_calls_do),
-        cmocka_unit_test(recording_forbids_taking_and_waiting),
-        cmocka_unit_test(an_error_of_a_kernel_stays),
-        cmocka_unit_test(only_the_chosen_call_fails),
-        cmocka_unit_test(a_failed_call_takes_nothing),
+        STANDIN_TEST(nothing_runs_before_somebody_waits),
+        STANDIN_TEST(pinned_memory_is_read_late),
+        STANDIN_TEST(an_event_waits_for_what_is_before_it_alone),
+        STANDIN_TEST(asking_goes_on_until_an_event_is_reached),
+        STANDIN_TEST(waiting_for_an_event_makes_order),
+        STANDIN_TEST(reading_without_a_wait_finds_memory_that_nobody_wrote),
+        STANDIN_TEST(reading_without_a_wait_gets_what_was_there_before),
+        STANDIN_TEST(an_early_stream_overwrites_what_is_still_to_be_read),
+        STANDIN_TEST(a_plain_copy_waits_for_no_stream_of_ours),
+        STANDIN_TEST(frozen_nothing_can_be_taken),
+        STANDIN_TEST(pageable_copies_are_counted_and_frozen_refused),
+        STANDIN_TEST(a_kernel_that_uses_freed_memory_is_found),
+        STANDIN_TEST(copies_beyond_a_block_and_double_frees_are_found),
+        STANDIN_TEST(what_is_left_is_counted),
+        STANDIN_TEST(a_device_has_no_more_than_its_memory),
+        STANDIN_TEST(a_replayed_recording_does_what_its_calls_do),
+        STANDIN_TEST(recording_forbids_taking_and_waiting),
+        STANDIN_TEST(an_error_of_a_kernel_stays),
+        STANDIN_TEST(only_the_chosen_call_fails),
+        STANDIN_TEST(a_failed_call_takes_nothing),
     };
     return cmocka_run_group_tests_name("standin", tests, NULL, NULL);
 }
