@@ -11,7 +11,7 @@
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
 #   make kernels     compile the CUDA kernels for every architecture (needs nvcc)
 #   make planted-bugs  show that the emulator of CUDA kernels finds bugs (needs python3)
-#   make mutants     change the kernels at random, and count what the tests notice (MUTANTS=60)
+#   make mutants     change the kernels at random: the tests must notice (MUTANTS=60)
 #   make planted-leak  flatclip-stress finds leaks that were planted
 #   make growth-table  the same loop in PyTorch and flatclip, bytes a pass (as bench-peers)
 #   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
