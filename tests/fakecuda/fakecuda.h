@@ -2,8 +2,8 @@
  * tests/simt. The engine is compiled against the real headers and linked with this instead.
  *
  * A stream runs as late as it may: when something waits for it. So a missing synchronisation gives
- * wrong numbers. A stream that runs early instead, beside one that runs late, shows what overwrites a
- * buffer that is still to be read. Recorded work is kept, and reads its
+ * wrong numbers. A stream that runs early instead, beside one that runs late, shows what overwrites
+ * a buffer that is still to be read. Recorded work is kept, and reads its
  * buffers when it is replayed. Any call can be made to fail; what a kernel does wrong becomes an
  * error that sticks, as on a device.
  *

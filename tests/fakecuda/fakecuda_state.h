@@ -82,8 +82,8 @@ void drain(CUstream_st *stream);
 void drain_all();
 void drain_until(CUevent_st *event, long count);
 
-/* Whether a recording forbids this thread what would wait for the device or change its memory; it is
- * spoilt then. */
+/* Whether a recording forbids this thread what would wait for the device or change its memory; it
+ * is spoilt then. */
 bool spoils_a_recording();
 
 } /* namespace fakecuda */

@@ -368,7 +368,7 @@ static void a_stream_for_pixels_changes_no_bit(void **state)
         flatclip_session *session = open_session(model, BATCH, 1);
         fakecuda_reset();
         must(flatclip_encode_pixels_u8(session, pixels, COUNT, rows, NULL, &err), &err);
-        assert_int_equal(fakecuda_get_counts().events, 2 * 5 + 2); /* two such batches, a small one */
+        assert_int_equal(fakecuda_get_counts().events, 2 * 5 + 2); /* two such, one small */
         assert_memory_equal(rows, expected, COUNT * dim * sizeof *rows);
         flatclip_session_free(session);
     }

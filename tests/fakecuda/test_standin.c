@@ -1,6 +1,6 @@
-/* The stand-in runtime itself: it must be no kinder than a device. Work runs late, order is only what
- * streams and events make, what is taken must be given back, and errors behave as the runtime's do.
- * The kernel is one that copies rows. */
+/* The stand-in runtime itself: it must be no kinder than a device. Work runs late, order is only
+ * what streams and events make, what is taken must be given back, and errors behave as the
+ * runtime's do. The kernel is one that copies rows. */
 #include <cuda_runtime_api.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -396,7 +396,7 @@ static cudaGraphExec_t record_a_copy(void)
     return executable;
 }
 
-/* Recording runs nothing; each replay reads what then lies in its buffers, in its stream's order. */
+/* Recording runs nothing; each replay reads what lies in its buffers then, in its stream's order. */
 static void a_replayed_recording_does_what_its_calls_do(void **state)
 {
     (void)state;
@@ -459,7 +459,7 @@ static void an_error_of_a_kernel_stays(void **state)
     w.a = NULL;
 }
 
-/* Every call of a small program in turn: that one fails and has no effect, the others are as ever. */
+/* Every call of a small program in turn: it fails and has no effect, the others are as ever. */
 static void only_the_chosen_call_fails(void **state)
 {
     (void)state;

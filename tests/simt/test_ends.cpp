@@ -192,7 +192,8 @@ static void the_head_projects_and_normalizes()
     check_head<float>(1, 100, 7, false);
 }
 
-/* A length of which float32 does not hold the square, or that is none: NaN, which the engine reports as that item's error. */
+/* No direction, or a length whose square float32 does not hold: NaN, which the engine reports as
+ * that item's error. */
 static void a_row_without_direction_becomes_nan()
 {
     const float weights[] = { 0, 1e-30f, 1e30f, INFINITY };

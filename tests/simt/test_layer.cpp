@@ -1,5 +1,5 @@
-/* One block of each tower of ViT-B/32 at its full size, against float64: sums over 3072 terms, grids
- * of many blocks, and errors that add up from one step to the next. */
+/* One block of each tower of ViT-B/32 at its full size, against float64: sums over 3072 terms,
+ * grids of many blocks, and errors that add up from one step to the next. */
 #include "tests/simt/kernel_tests.h"
 
 struct Shape {
