@@ -5,12 +5,13 @@
 #                    (FETCH=1: fetch OpenAI's ViT-B/32 first)
 #   make test        install what is missing, build, run every test (QUICK=1: no full-size model,
 #                    ONLY="threads plan": these programs alone)
+#   make test-full   one full-size picture on the emulated GPU: 3 to 6 minutes, 5 GB
 #   make deps        install missing libraries with the system's package manager, or print how
 #   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
 #   make kernels     compile the CUDA kernels for every architecture (needs nvcc)
 #   make planted-bugs  show that the emulator of CUDA kernels finds bugs (needs python3)
-#   make mutants     change the kernels at random, and count what the tests notice (MUTANTS=60)
+#   make mutants     change the kernels at random: the tests must notice (MUTANTS=60)
 #   make planted-leak  flatclip-stress finds leaks that were planted
 #   make growth-table  the same loop in PyTorch and flatclip, bytes a pass (as bench-peers)
 #   make gpu-check   on a machine with a GPU: right, flat, fast? (needs make, gcc, nvcc; 8 minutes)
@@ -230,11 +231,21 @@ TEST_MODELS := $(MODEL_NAMES:%=$(MODELS_DIR)/%.safetensors)
 # Emulated kernels are the same whatever the configuration: one run is enough.
 EMULATED    := $(if $(or $(QUICK),$(filter-out release,$(CONFIG))),,\
                  $(SIMT_DIR)/run_kernels $(STANDIN_TESTS))
-CHECKS      := $(TESTS) $(FUZZERS) $(EMULATED)
+CHECKS      := $(filter-out %/test_full,$(TESTS)) $(FUZZERS) $(EMULATED)
 ONLY_FILTER := $(foreach name,$(ONLY),%/test_$(name) %/fuzz_$(name) %/run_$(name))
 RUN_CHECKS  := $(if $(ONLY),$(filter $(ONLY_FILTER),$(CHECKS)),$(CHECKS))
 test: all $(RUN_CHECKS) $(TEST_MODELS)
 	@BIN='$(BIN)' CC='$(CC)' QUICK='$(QUICK)' tests/run.sh $(RUN_CHECKS)
+
+# At full size, on the emulated GPU: too long for make test.
+FULL_TEST := $(BUILD)/tests/fakecuda/test_full
+ifeq ($(WITH_CUDA),standin)
+test-full: $(FULL_TEST) $(MODELS_DIR)/vitb32.safetensors
+	@$(FULL_TEST)
+else
+test-full:
+	+@$(MAKE) --no-print-directory CUDA=standin test-full
+endif
 
 deps:
 	@$(DEPS) $(LIBRARIES) cmocka
@@ -283,7 +294,7 @@ help:
 clean:
 	$(RM) -r build
 
-.PHONY: all demo test deps fuzz fuzz-here bench-peers bench-convert install uninstall help clean FORCE
+.PHONY: all demo test test-full deps fuzz fuzz-here bench-peers bench-convert install uninstall help clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 FORCE:

@@ -1,8 +1,9 @@
 /* A stand-in for the CUDA runtime, for tests: the calls that engine/cuda makes, over the emulator of
  * tests/simt. The engine is compiled against the real headers and linked with this instead.
  *
- * A stream runs as late as it may: when something waits for it. So a missing synchronisation, or a
- * buffer that is used again too early, gives wrong numbers. Recorded work is kept, and reads its
+ * A stream runs as late as it may: when something waits for it. So a missing synchronisation gives
+ * wrong numbers. A stream that runs early instead, beside one that runs late, shows what overwrites
+ * a buffer that is still to be read. Recorded work is kept, and reads its
  * buffers when it is replayed. Any call can be made to fail; what a kernel does wrong becomes an
  * error that sticks, as on a device.
  *
@@ -24,6 +25,8 @@ typedef struct {
     size_t memory;                  /* bytes of a device */
     int random_threads;             /* nonzero: the emulator runs threads in random order */
     int idle;                       /* nonzero: kernels are queued and do nothing, to save time */
+    unsigned early;                 /* bit n: the n-th stream from here on, the first being 0, runs
+                                     * as early as it may */
 } fakecuda_machine;
 
 /* Calls of the runtime since the last reset, by what they do, and what ran. */

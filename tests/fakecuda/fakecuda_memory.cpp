@@ -91,7 +91,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaMalloc(void **block, size_t bytes)
 {
     ENTER(OTHER);
-    if (is_anything_recorded())
+    if (spoils_a_recording())
         return fails(cudaErrorStreamCaptureUnsupported, "cudaMalloc while a stream is recorded");
     if (bytes > machine.memory - live_bytes())
         return fails(cudaErrorMemoryAllocation, "the device has no more memory");
@@ -116,6 +116,8 @@ cudaError_t cudaFree(void *block)
 cudaError_t cudaHostAlloc(void **block, size_t bytes, unsigned)
 {
     ENTER(OTHER);
+    if (spoils_a_recording())
+        return fails(cudaErrorStreamCaptureUnsupported, "cudaHostAlloc while a stream is recorded");
     *block = malloc(bytes ? bytes : 1);
     pinned_blocks[(char *)*block] = bytes;
     return cudaSuccess;

@@ -26,7 +26,7 @@ static fakecuda_machine described_machine()
 {
     return { (int)number_from("FAKECUDA_DEVICES", 1), (int)number_from("FAKECUDA_CAPABILITY", 80),
              (int)number_from("FAKECUDA_MULTIPROCESSORS", 132),
-             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0, 0 };
+             (size_t)number_from("FAKECUDA_MEMORY", 8l << 30), 0, 0, 0 };
 }
 
 std::recursive_mutex mutex;
@@ -37,6 +37,7 @@ std::set<CUstream_st *> streams;
 std::set<CUevent_st *> events;
 std::set<CUgraph_st *> graphs;
 std::set<CUgraphExec_st *> executables;
+int streams_made;
 
 static cudaError_t last_error;
 static bool lost, frozen;
@@ -126,6 +127,7 @@ fakecuda_machine fakecuda_get_machine(void)
 void fakecuda_set_machine(const fakecuda_machine *described)
 {
     machine = emulate(*described);
+    streams_made = 0;
 }
 
 fakecuda_counts fakecuda_get_counts(void)

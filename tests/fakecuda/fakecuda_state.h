@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -20,6 +21,9 @@ typedef std::function<void()> Operation;
 
 struct CUgraph_st {
     std::vector<Operation> operations;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+    std::thread::id thread;         /* that records it */
+    bool is_spoilt = false;         /* by a call that recording does not allow */
 };
 
 struct CUgraphExec_st {
@@ -29,6 +33,8 @@ struct CUgraphExec_st {
 struct CUstream_st {
     std::deque<Operation> queue;
     CUgraph_st *recording = nullptr;
+    bool is_blocking = false;       /* for cudaMemcpy and the like, which use no stream */
+    bool is_early = false;
 };
 
 /* An event counts how often it was recorded; a wait is for the last time before it. */
@@ -50,6 +56,7 @@ extern std::set<CUstream_st *> streams;
 extern std::set<CUevent_st *> events;
 extern std::set<CUgraph_st *> graphs;
 extern std::set<CUgraphExec_st *> executables;
+extern int streams_made; /* since the machine was described */
 
 /* Kinds of calls, as fakecuda_counts has them. */
 enum Kind { LAUNCH_CALL, GRAPH_LAUNCH, COPY, MEMSET, EVENT, WAIT, QUESTION, OTHER };
@@ -75,7 +82,9 @@ void drain(CUstream_st *stream);
 void drain_all();
 void drain_until(CUevent_st *event, long count);
 
-bool is_anything_recorded();
+/* Whether a recording forbids this thread what would wait for the device or change its memory; it
+ * is spoilt then. */
+bool spoils_a_recording();
 
 } /* namespace fakecuda */
 

@@ -35,12 +35,25 @@ void drain_until(CUevent_st *event, long count)
         run_next(event->stream);
 }
 
-bool is_anything_recorded()
+bool spoils_a_recording()
 {
-    for (const CUstream_st *stream : streams)
-        if (stream->recording)
-            return true;
-    return false;
+    bool any = false;
+    for (const CUstream_st *stream : streams) {
+        CUgraph_st *graph = stream->recording;
+        if (!graph || graph->mode == cudaStreamCaptureModeRelaxed ||
+            (graph->mode == cudaStreamCaptureModeThreadLocal &&
+             graph->thread != std::this_thread::get_id()))
+            continue;
+        any = graph->is_spoilt = true;
+    }
+    return any;
+}
+
+static void queue(CUstream_st *stream, const Operation &operation)
+{
+    stream->queue.push_back(operation);
+    if (stream->is_early)
+        drain(stream);
 }
 
 static void add(CUstream_st *stream, const Operation &operation)
@@ -48,7 +61,7 @@ static void add(CUstream_st *stream, const Operation &operation)
     if (stream->recording)
         stream->recording->operations.push_back(operation);
     else
-        stream->queue.push_back(operation);
+        queue(stream, operation);
 }
 
 static cudaError_t check_stream(CUstream_st *stream)
@@ -61,9 +74,11 @@ static cudaError_t check_waitable(CUstream_st *stream)
 {
     if (check_stream(stream) != cudaSuccess)
         return cudaErrorInvalidResourceHandle;
-    return stream->recording ? fails(cudaErrorStreamCaptureUnsupported,
-                                     "a stream that is recorded cannot be waited for")
-                             : cudaSuccess;
+    if (!stream->recording)
+        return cudaSuccess;
+    stream->recording->is_spoilt = true;
+    return fails(cudaErrorStreamCaptureUnsupported,
+                 "a stream that is recorded cannot be waited for");
 }
 
 static cudaError_t after_waiting()
@@ -136,12 +151,15 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     return cudaSuccess;
 }
 
+/* Waits for streams, but not for those made with cudaStreamNonBlocking. */
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     ENTER(OTHER);
-    if (is_anything_recorded())
+    if (spoils_a_recording())
         return fails(cudaErrorStreamCaptureImplicit, "cudaMemcpy while a stream is recorded");
-    drain_all();
+    for (CUstream_st *stream : streams)
+        if (stream->is_blocking)
+            drain(stream);
     if (check_copy(to, from, bytes, kind) != cudaSuccess)
         return cudaErrorInvalidValue;
     copy_now(to, from, bytes, kind);
@@ -162,10 +180,13 @@ cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stre
 
 /* -- Streams and events ----------------------------------------------------------------------- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     ENTER(OTHER);
     streams.insert(*stream = new CUstream_st);
+    (*stream)->is_blocking = !(flags & cudaStreamNonBlocking);
+    (*stream)->is_early = streams_made < 32 && machine.early >> streams_made & 1;
+    streams_made++;
     return cudaSuccess;
 }
 
@@ -194,7 +215,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaDeviceSynchronize(void)
 {
     ENTER(WAIT);
-    if (is_anything_recorded())
+    if (spoils_a_recording())
         return fails(cudaErrorStreamCaptureUnsupported, "waiting while a stream is recorded");
     drain_all();
     return after_waiting();
@@ -228,7 +249,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         drain_until(event, event->recorded);
     event->stream = stream;
     const long count = ++event->recorded;
-    stream->queue.push_back([=] { event->reached = count; });
+    queue(stream, [=] { event->reached = count; });
     return cudaSuccess;
 }
 
@@ -242,7 +263,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return fails(cudaErrorStreamCaptureIsolation, "a recorded stream waits for another one");
     const long count = event->recorded;
     if (count)
-        stream->queue.push_back([=] { drain_until(event, count); });
+        queue(stream, [=] { drain_until(event, count); });
     return cudaSuccess;
 }
 
@@ -256,20 +277,28 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     return after_waiting();
 }
 
+/* Time passes with every question, so that who goes on asking gets there. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     ENTER(QUESTION);
-    return event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady;
+    if (!events.count(event))
+        return fails(cudaErrorInvalidResourceHandle, "this is no live event");
+    if (event->reached == event->recorded)
+        return after_waiting();
+    run_next(event->stream);
+    return cudaErrorNotReady;
 }
 
 /* -- Graphs ----------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     ENTER(OTHER);
     if (check_stream(stream) != cudaSuccess || stream->recording)
         return fails(cudaErrorIllegalState, "a stream cannot be recorded twice at a time");
     stream->recording = new CUgraph_st;
+    stream->recording->mode = mode;
+    stream->recording->thread = std::this_thread::get_id();
     return cudaSuccess;
 }
 
@@ -283,6 +312,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     if (entered != cudaSuccess || !recorded) {
         delete recorded;
         return entered != cudaSuccess ? entered : fails(cudaErrorIllegalState, "no recording");
+    }
+    if (recorded->is_spoilt) {
+        delete recorded;
+        *graph = nullptr;
+        return fails(cudaErrorStreamCaptureInvalidated, "a recording that another call has spoilt");
     }
     graphs.insert(*graph = recorded);
     return cudaSuccess;

@@ -19,7 +19,8 @@ enum {
 
 /* -- Fixture ---------------------------------------------------------------------------------- */
 
-static const fakecuda_machine usual = { 1, 80, 132, (size_t)8 << 30, 0, 0 };
+static const fakecuda_machine usual = { .devices = 1, .capability = 80,
+                                        .multiprocessors = 132, .memory = (size_t)8 << 30 };
 
 static int reset(void **state)
 {
@@ -348,6 +349,34 @@ static void files_through_the_pipeline_equal_pixels(void **state)
     free(pixels);
 }
 
+/* Batches of 2 MB and more come over a stream of their own, beside the computation of the batch
+ * before. Whichever of the two streams is ahead, the numbers are those of small batches. */
+static void a_stream_for_pixels_changes_no_bit(void **state)
+{
+    (void)state;
+    enum { COUNT = 33, BATCH = 15 };
+    flatclip_error err = { FLATCLIP_OK, "" };
+    flatclip_model *model = load_cuda("micro", FLATCLIP_PRECISION_F16);
+    const size_t dim = (size_t)flatclip_model_embed_dim(model);
+    uint8_t *pixels = random_pixels(COUNT * PICTURE, 4);
+    static float expected[COUNT * MOST], rows[COUNT * MOST];
+
+    encode_with(model, 3, pixels, COUNT, expected);
+    for (unsigned early = 0; early < 3; early++) { /* none, the computation, the pixels */
+        fakecuda_machine machine = usual;
+        machine.early = early;
+        fakecuda_set_machine(&machine);
+        flatclip_session *session = open_session(model, BATCH, 1);
+        fakecuda_reset();
+        must(flatclip_encode_pixels_u8(session, pixels, COUNT, rows, NULL, &err), &err);
+        assert_int_equal(fakecuda_get_counts().events, 2 * 5 + 2); /* two such, one small */
+        assert_memory_equal(rows, expected, COUNT * dim * sizeof *rows);
+        flatclip_session_free(session);
+    }
+    flatclip_model_free(model);
+    free(pixels);
+}
+
 /* A call that ends early leaves no batch under way that would write into the next call's. */
 static void stopping_leaves_nothing_under_way(void **state)
 {
@@ -560,9 +589,9 @@ static void check_refused(const fakecuda_machine *machine, const char *model_nam
 static void what_the_gpu_cannot_run_goes_to_the_cpu_and_says_so(void **state)
 {
     (void)state;
-    check_refused(&(fakecuda_machine){ -1, 80, 132, 8 << 20, 0, 0 }, "micro", "no CUDA driver");
-    check_refused(&(fakecuda_machine){ 0, 80, 132, 8 << 20, 0, 0 }, "micro", "no device 0");
-    check_refused(&(fakecuda_machine){ 1, 70, 132, 8 << 20, 0, 0 }, "micro", "capability 7.0");
+    check_refused(&(fakecuda_machine){ .devices = -1 }, "micro", "no CUDA driver");
+    check_refused(&(fakecuda_machine){ .devices = 0 }, "micro", "no device 0");
+    check_refused(&(fakecuda_machine){ .devices = 1, .capability = 70 }, "micro", "capability 7.0");
     check_refused(&usual, "tiny-b16", "197 tokens");
 }
 
@@ -609,6 +638,7 @@ int main(void)
         CUDA_TEST(bits_depend_on_neither_batch_nor_tile_in_any_precision),
         CUDA_TEST(two_sessions_at_the_same_time_give_the_same_bits),
         CUDA_TEST(files_through_the_pipeline_equal_pixels),
+        CUDA_TEST(a_stream_for_pixels_changes_no_bit),
         CUDA_TEST(stopping_leaves_nothing_under_way),
         CUDA_TEST(plan_says_what_is_allocated),
         CUDA_TEST(a_thousand_encodes_take_nothing),

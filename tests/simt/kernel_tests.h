@@ -4,6 +4,7 @@
 
 #include "tests/simt/kernel_test.h"
 
-extern const Test row_tests[], gemm_tests[], attention_tests[], end_tests[], tower_tests[];
+extern const Test row_tests[], gemm_tests[], attention_tests[], end_tests[], layer_tests[],
+    tower_tests[];
 
 #endif

@@ -37,6 +37,16 @@ void simt::queue_launch(CUstream_st *, const char *name, dim3 grid, dim3 block, 
         fail("%s", simt::finding());
 }
 
+/* Matrices lie in shared memory so that the eight rows of one are in eight groups of banks. */
+static void check_banks(const simt::Counts &before)
+{
+    const uint64_t loads = simt::counts.matrix_loads - before.matrix_loads;
+    const uint64_t waves = simt::counts.matrix_waves - before.matrix_waves;
+    if (waves != 4 * loads)
+        fail("loads of matrices meet in a bank: expected 1 wave each, not %.4f",
+             (double)waves / (4 * (double)loads));
+}
+
 /* Runs one test under all settings; prints the first failure. */
 static bool run(const Test &test)
 {
@@ -49,7 +59,9 @@ static bool run(const Test &test)
         simt::settings.rounding = (simt::Rounding)i; /* each order, each rounding */
         random_state = 1;
         outcome = Outcome();
+        const simt::Counts before = simt::counts;
         test.run();
+        check_banks(before);
         if (!outcome.good) {
             printf("[  FAILED  ] %s (threads %s, sums %s): %s\n", test.name, schedules[i],
                    roundings[i], outcome.why);
@@ -71,7 +83,7 @@ static bool is_wanted(const char *name, int count, char **parts)
 int main(int argc, char **argv)
 {
     const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests,
-                                  tower_tests };
+                                  layer_tests, tower_tests };
     int passed = 0, failed = 0;
     for (const Test *list : lists)
         for (const Test *test = list; test->name; test++)

@@ -46,7 +46,7 @@ $(STANDIN): $(filter $(SIMT_DIR)/simt_%,$(SIMT_OBJ)) $(WATCHED) $(FAKECUDA_OBJ)
 # The engine's tests on the stand-in are built as what they are, another variant, by another make;
 # not at the same time as run_kernels, which has objects in common with them.
 STANDIN_TESTS := $(if $(filter standin,$(WITH_CUDA)),,\
-                   $(patsubst %.c,build/$(CONFIG)-cudastandin/%,$(wildcard tests/fakecuda/test_*.c)))
+                   $(patsubst %.c,build/$(CONFIG)-cudastandin/%,$(filter-out %/test_full.c,$(wildcard tests/fakecuda/test_*.c))))
 
 # Where something is missing, programs take their place that say so and count as skipped.
 ifeq ($(strip $(SIMT_LACKS)),)

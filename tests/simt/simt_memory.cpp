@@ -1,6 +1,7 @@
 /* Device memory, shared memory, and what every access to them is checked for. */
 #include "tests/simt/simt_state.h"
 
+#include <deque>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,11 @@ struct Region {
     size_t map_bytes;
 };
 static std::vector<Region *> regions;
+
+/* Addresses of released blocks are not given out again for a while, so that a kernel which still
+ * uses one is found. */
+enum { FREED_BLOCKS = 256 };
+static std::deque<Region *> freed;
 static Region *last_found;
 
 static size_t cell_count(size_t bytes) { return (bytes + 1) / 2 + 8; }
@@ -65,15 +71,27 @@ static Region *find(uintptr_t address)
     return nullptr;
 }
 
+/* Takes the memory, and keeps the addresses. */
+static void keep_freed(Region *region)
+{
+    mmap(region->map, region->map_bytes, PROT_NONE,
+         MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    freed.push_back(region);
+    if (freed.size() > FREED_BLOCKS) {
+        munmap(freed.front()->map, freed.front()->map_bytes);
+        delete freed.front();
+        freed.pop_front();
+    }
+}
+
 void release(void *block)
 {
     for (size_t i = 0; i < regions.size(); i++) {
         Region *region = regions[i];
         if (region->begin != (uintptr_t)block)
             continue;
-        munmap(region->map, region->map_bytes);
         munmap(region->cells, cell_count(region->bytes) * sizeof(Cell));
-        delete region;
+        keep_freed(region);
         regions.erase(regions.begin() + (long)i);
         last_found = nullptr;
         return;
@@ -100,6 +118,9 @@ void make_read_only(void *block)
 static std::string nearest(uintptr_t address)
 {
     char text[160];
+    for (Region *r : freed)
+        if (address - r->begin < r->bytes)
+            return "in " + r->name + ", which was released";
     for (Region *r : regions) {
         const uintptr_t end = r->begin + r->bytes;
         if (address < r->begin - GUARD_BYTES || address >= end + GUARD_BYTES)

@@ -171,64 +171,100 @@ void load_matrices(uint32_t *r, const void *row, bool transposed, int line, cons
 static float widen(uint32_t bits, bool is_bf16)
 {
     float value;
-    if (is_bf16) {
-        bits <<= 16;
-        memcpy(&value, &bits, sizeof value);
+    const uint32_t wide = is_bf16 ? bits << 16 : (bits & 0x8000) << 16 | (bits & 0x7fff) << 13;
+    memcpy(&value, &wide, sizeof value);
+    if (is_bf16)
         return value;
-    }
-    const uint16_t half_bits = (uint16_t)bits;
-    _Float16 half;
-    memcpy(&half, &half_bits, sizeof half);
-    return (float)half;
+    return (bits & 0x7c00) == 0x7c00 ? copysignf(bits & 0x3ff ? NAN : INFINITY, value)
+                                     : value * 0x1p112f; /* the two types' exponents */
 }
 
 /* -- How a tensor core adds ------------------------------------------------------------------- */
 
+enum { M = 16, N = 8, K = 16 }; /* rows, columns, and what is summed over */
+
+struct Factors {
+    double left[M][K], right[K][N];
+    int left_exponent[M][K], right_exponent[K][N];
+};
+
 /* The exponent by which it aligns: that of the leading bit, subnormals at their type's lowest. */
 static int exponent_of(float x, int lowest)
 {
-    if (x == 0 || !isfinite(x))
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int e = (int)(bits >> 23 & 255) - 127; /* of 0 and subnormals: below every lowest */
+    if (x == 0 || e == 128)
         return -126;
-    const int e = ilogbf(x);
     return e < lowest ? lowest : e;
 }
 
-static double cut_to_float(double x)
+static double power_of_two(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Without a call, as there are sixteen for every sum; NaN and infinity stay what they are. */
+static double truncated(double x) { return fabs(x) < 0x1p31 ? (double)(int32_t)x : x; }
+
+static float cut_to_float(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     bits &= ~(((uint64_t)1 << 29) - 1);
     memcpy(&x, &bits, sizeof bits);
-    return x;
+    return (float)x;
 }
 
-static float add_group(float sum, const float *a, const int *a_exponent, const float *b,
-                       const int *b_exponent, int count, int fraction_bits)
+/* Adds count products to each sum of row i, aligned to the largest of them. All columns at once, so
+ * that the compiler may take several in one instruction. */
+static void add_group(const Factors &f, float *sum, int i, int first, int count, int fraction_bits)
 {
-    int most = exponent_of(sum, -126);
-    for (int k = 0; k < count; k++)
-        most = a_exponent[k] + b_exponent[k] > most ? a_exponent[k] + b_exponent[k] : most;
-    double total = trunc(ldexp((double)sum, fraction_bits - most));
-    for (int k = 0; k < count; k++)
-        total += trunc(ldexp((double)a[k] * (double)b[k], fraction_bits - most));
-    return (float)cut_to_float(ldexp(total, most - fraction_bits));
-}
-
-/* sum + a . b over 16 numbers, as settings.rounding says. */
-static float add_products(float sum, const float *a, const int *a_exponent, const float *b,
-                          const int *b_exponent)
-{
-    if (settings.rounding == EXACT) {
-        double exact = (double)sum;
-        for (int k = 0; k < 16; k++)
-            exact += (double)a[k] * (double)b[k];
-        return (float)exact;
+    int most[N];
+    double scale[N], total[N];
+    for (int j = 0; j < N; j++)
+        most[j] = exponent_of(sum[j], -126);
+    for (int k = first; k < first + count; k++)
+        for (int j = 0; j < N; j++) {
+            const int exponent = f.left_exponent[i][k] + f.right_exponent[k][j];
+            most[j] = exponent > most[j] ? exponent : most[j];
+        }
+    for (int j = 0; j < N; j++) {
+        scale[j] = power_of_two(fraction_bits - most[j]);
+        total[j] = truncated((double)sum[j] * scale[j]);
     }
-    if (settings.rounding == GROUPS_OF_16)
-        return add_group(sum, a, a_exponent, b, b_exponent, 16, 25);
-    for (int k = 0; k < 16; k += 8)
-        sum = add_group(sum, a + k, a_exponent + k, b + k, b_exponent + k, 8, 24);
-    return sum;
+    for (int k = first; k < first + count; k++) /* products are exact in double */
+        for (int j = 0; j < N; j++)
+            total[j] += truncated(f.left[i][k] * f.right[k][j] * scale[j]);
+    for (int j = 0; j < N; j++)
+        sum[j] = cut_to_float(total[j] * power_of_two(most[j] - fraction_bits));
+}
+
+static void add_exactly(const Factors &f, float *sum, int i)
+{
+    double total[N];
+    for (int j = 0; j < N; j++)
+        total[j] = (double)sum[j];
+    for (int k = 0; k < K; k++)
+        for (int j = 0; j < N; j++)
+            total[j] += f.left[i][k] * f.right[k][j];
+    for (int j = 0; j < N; j++)
+        sum[j] = (float)total[j];
+}
+
+static void add_products(const Factors &f, float *sum, int i)
+{
+    switch (settings.rounding) {
+    case EXACT: add_exactly(f, sum, i); break;
+    case GROUPS_OF_16: add_group(f, sum, i, 0, 16, 25); break;
+    case GROUPS_OF_8:
+        add_group(f, sum, i, 0, 8, 24);
+        add_group(f, sum, i, 8, 8, 24);
+        break;
+    }
 }
 
 void multiply_add(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, bool is_bf16, int line)
@@ -240,34 +276,34 @@ void multiply_add(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, bool is
     } mine = { d, a, { b0, b1 } };
     together(FULL, is_bf16 ? MULTIPLY_BF16 : MULTIPLY_F16, true, line, &mine,
              [is_bf16](const Meeting &all) {
-        float left[16][16], right[8][16]; /* right is transposed: [column][k] */
-        int left_exponent[16][16], right_exponent[8][16];
+        Factors f;
+        float sum[M][N];
         const int lowest = is_bf16 ? -126 : -14;
         counts.multiplies++;
         for (int lane = 0; lane < 32; lane++) {
             const Argument *from = (Argument *)all.argument[lane];
             const int i = lane / 4, j = lane % 4 * 2;
-            for (int e = 0; e < 8; e++) /* register e / 2, its half e % 2 */
-                left[i + e / 2 % 2 * 8][j + e / 4 * 8 + e % 2] =
-                    widen(from->a[e / 2] >> 16 * (e % 2) & 0xffff, is_bf16);
-            for (int e = 0; e < 4; e++)
-                right[i][j + e / 2 * 8 + e % 2] =
-                    widen(from->b[e / 2] >> 16 * (e % 2) & 0xffff, is_bf16);
-        }
-        for (int k = 0; k < 16 && settings.rounding != EXACT; k++) {
-            for (int i = 0; i < 16; i++)
-                left_exponent[i][k] = exponent_of(left[i][k], lowest);
-            for (int j = 0; j < 8; j++)
-                right_exponent[j][k] = exponent_of(right[j][k], lowest);
-        }
-        for (int lane = 0; lane < 32; lane++) {
-            float *to = ((Argument *)all.argument[lane])->d;
-            for (int e = 0; e < 4; e++) {
-                const int i = lane / 4 + e / 2 * 8, j = lane % 4 * 2 + e % 2;
-                to[e] = add_products(to[e], left[i], left_exponent[i], right[j],
-                                     right_exponent[j]);
+            for (int e = 0; e < 8; e++) { /* register e / 2, its half e % 2 */
+                const float x = widen(from->a[e / 2] >> 16 * (e % 2) & 0xffff, is_bf16);
+                const int row = i + e / 2 % 2 * 8, k = j + e / 4 * 8 + e % 2;
+                f.left[row][k] = (double)x;
+                f.left_exponent[row][k] = exponent_of(x, lowest);
             }
+            for (int e = 0; e < 4; e++) {
+                const float x = widen(from->b[e / 2] >> 16 * (e % 2) & 0xffff, is_bf16);
+                const int k = j + e / 2 * 8 + e % 2;
+                f.right[k][i] = (double)x;
+                f.right_exponent[k][i] = exponent_of(x, lowest);
+            }
+            for (int e = 0; e < 4; e++)
+                sum[i + e / 2 * 8][j + e % 2] = from->d[e];
         }
+        for (int i = 0; i < M; i++)
+            add_products(f, sum[i], i);
+        for (int lane = 0; lane < 32; lane++)
+            for (int e = 0; e < 4; e++)
+                ((Argument *)all.argument[lane])->d[e] =
+                    sum[lane / 4 + e / 2 * 8][lane % 4 * 2 + e % 2];
     });
 }
 

@@ -192,10 +192,11 @@ static void the_head_projects_and_normalizes()
     check_head<float>(1, 100, 7, false);
 }
 
-/* No direction, or too long a one: NaN, which the engine reports as that item's error. */
+/* No direction, or a length whose square float32 does not hold: NaN, which the engine reports as
+ * that item's error. */
 static void a_row_without_direction_becomes_nan()
 {
-    const float weights[] = { 0, INFINITY };
+    const float weights[] = { 0, 1e-30f, 1e30f, INFINITY };
     for (float w : weights) {
         Matrix<float> in(1, 64, "in"), gain(1, 64, "gain"), bias(1, 64, "bias");
         Matrix<float> weight(8, 64, "weight"), out(1, 8, "out");
