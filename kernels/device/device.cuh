@@ -139,7 +139,7 @@ DEVICE float fast_divide(float a, float b) { return __fdividef(a, b); }
 DEVICE float inverse_root(float x) { return rsqrtf(x); }
 
 /* 1 / x rounded as division rounds it, for x from 1 to 2^24, in the instructions that division has
- * for them. Its detour for the smallest and largest numbers is a call, which costs registers. */
+ * for them. Division would keep a subroutine beside them for the smallest and the largest. */
 DEVICE float reciprocal(float x)
 {
     float estimate;
