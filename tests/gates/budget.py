@@ -1,9 +1,11 @@
 """The budgets: one line a kernel, in tests/gates/budget.txt. Upper bounds, but for warps."""
 
+from kernel_names import in_order
+
 HEADER = """\
-# What each kernel may take: upper bounds, as make static-gates checks them; UPDATE=1 writes this file.
-# shared: bytes of the largest block, static and dynamic. banks: how many lanes may meet in a bank
-# at worst. Then, for each architecture, registers a thread : warps that a multiprocessor must hold.
+# What each kernel may take: upper bounds, as make static-gates checks them; UPDATE=1 writes this
+# file. shared: bytes of the largest block, static and dynamic. banks: how many lanes may meet in a
+# bank at worst. Then, for each architecture, registers a thread : warps a multiprocessor must hold.
 """
 
 
@@ -40,10 +42,10 @@ def of(measured):
 def write(path, budget, architectures):
     with open(path, "w", encoding="utf-8") as out:
         out.write(HEADER)
-        cells = ["%-28s" % "kernel", "%6s" % "shared", "%5s" % "banks"]
-        out.write(" | ".join(cells + ["%6s" % a for a in architectures]) + "\n")
-        for name in sorted(budget):
+        cells = ["%-27s" % "kernel", "%6s" % "shared", "%5s" % "banks"]
+        out.write("|".join(cells + ["%7s" % a for a in architectures]) + "\n")
+        for name in sorted(budget, key=in_order):
             entry = budget[name]
-            cells = ["%-28s" % name, "%6d" % entry["shared"], "%5d" % entry["banks"]]
-            out.write(" | ".join(cells + ["%6s" % ("%d:%d" % entry[a]) for a in architectures])
+            cells = ["%-27s" % name, "%6d" % entry["shared"], "%5d" % entry["banks"]]
+            out.write("|".join(cells + ["%7s" % ("%d:%d" % entry[a]) for a in architectures])
                       + "\n")

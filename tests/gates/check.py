@@ -20,8 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUDGET = os.path.join(HERE, "budget.txt")
 TABLE = os.path.join(HERE, "../../docs/kernel-resources.md")
 
-# Subroutines that are no slow path: up to 8.9 nvcc calls these where it cannot see that all lanes of
-# a warp come along, as in the loops over warps of head_kernel and attention_f32_kernel. Four
+# Subroutines that are no slow path: up to 8.9 nvcc calls these where it cannot see that all lanes
+# of a warp come along, as in the loops over warps of head_kernel and attention_f32_kernel. Four
 # instructions: the warp gathers, and shuffles.
 GATHERS = {"__cuda_sm70_shflsync_bfly_p", "__cuda_sm70_warpsync"}
 MAY_GATHER = re.compile(r"(head \d+ \w+|attention 80 f32)$")
@@ -98,8 +98,8 @@ def check_kernels(sums, measured, budget):
                                    *wrong_instructions(name, kernel, architecture)):
                 wrong[question].append("%s: %s" % (name, text))
         for question, texts in wrong.items():
-            sums.check(not texts, "%s, %s: %s" % (architecture, question, "; ".join(texts) if texts
-                                                  else "%d kernels" % len(kernels)))
+            sums.check(not texts, "%s, %s: %s" % (architecture, question, "; ".join(texts) or
+                                                  "%d kernels" % len(kernels)))
     known = {name for kernels in measured.values() for name in kernels}
     gone = sorted(set(budget) - known)
     sums.check(not gone, "every budget has its kernel" + "".join("; not " + name for name in gone))
@@ -108,9 +108,11 @@ def check_kernels(sums, measured, budget):
 def print_room(measured, budget):
     """Where kernels are better than their budget, which may then be written anew."""
     for architecture, kernels in measured.items():
-        better = ["%s %d registers (%d)" % (name, kernel["registers"], budget[name][architecture][0])
-                  for name, kernel in kernels.items() if architecture in budget.get(name, {})
-                  and kernel["registers"] < budget[name][architecture][0]]
+        most = {name: entry[architecture][0] for name, entry in budget.items()
+                if architecture in entry}
+        better = ["%s %d registers (%d)" % (name, kernel["registers"], most[name])
+                  for name, kernel in kernels.items()
+                  if kernel["registers"] < most.get(name, 0)]
         if better:
             print("note: %s, better than the budget: %s" % (architecture, "; ".join(better)))
 
@@ -127,7 +129,7 @@ PLANTED = {
 
 
 def check_planted(sums, paths):
-    """Each fault must be found. The kernels get the budget that they just keep, with no conflict."""
+    """Each fault must be found. Kernels get a budget that they just keep, but for conflicts."""
     files = {os.path.basename(path)[:-5]: path for path in paths}
     sums.check(set(files) == set(PLANTED), "planted faults: %d" % len(PLANTED))
     for fault, (question, word) in sorted(PLANTED.items()):

@@ -10,8 +10,9 @@ $(GATES_DIR)/ready: tests/gates/requirements.txt
 	python3 -m venv $(GATES_DIR)
 	$(GATES_DIR)/bin/pip install -q --disable-pip-version-check -r $<
 	@for tool in cuobjdump nvdisasm; do \
-	    ln -sf $$(find $(CURDIR)/$(GATES_DIR)/lib -path '*/bin/*' -name $$tool) $(GATES_DIR)/bin/ && \
-	    $(GATES_DIR)/bin/$$tool --version > /dev/null || exit 1; done
+	    path=$$(find $(CURDIR)/$(GATES_DIR)/lib -path "*/bin/$$tool") && test -n "$$path" && \
+	    ln -sf "$$path" $(GATES_DIR)/bin/ && $(GATES_DIR)/bin/$$tool --version > /dev/null || \
+	    { echo "static gates: no $$tool"; exit 1; }; done
 	$(GATES_DIR)/bin/cuxray --version && $(GATES_DIR)/bin/sentryward --help > /dev/null
 	@touch $@
 
@@ -32,7 +33,8 @@ $(GATES_DIR)/planted/%.sm_80.cubin: tests/gates/planted/%.cu
 $(GATES_DIR)/planted/%.json: $(GATES_DIR)/planted/%.sm_80.cubin $(GATES_MEASURE) $(GATES_DIR)/ready
 	$(Q)$(GATES_PYTHON) tests/gates/measure.py $< $@
 
-# The PTX is that of 12.0: sentryward cannot read what nvcc's older compiler makes for 9.0 and before.
+# The PTX is that of 12.0: nvcc has an older compiler for 9.0 and before, whose addresses of
+# ldmatrix sentryward cannot follow.
 GATES_PTX := $(KERNEL_SRC:kernels/%.cu=$(GATES_DIR)/ptx/%.ptx) $(GATES_DIR)/ptx/races.ptx
 GATES_NVCC_PTX := nvcc -std=c++17 -arch=sm_120 -I. -ptx
 $(GATES_DIR)/ptx/%.ptx: kernels/%.cu $(KERNEL_HEADERS)

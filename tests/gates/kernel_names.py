@@ -1,13 +1,13 @@
-"""What the gates know of the kernels: readable names, the largest launch, and instructions that must
-be there. A kernel that is not described here fails the gates.
+"""What the gates know of the kernels: readable names, the largest launch, and which must use tensor
+cores. A kernel that is not described here fails the gates.
 """
 import re
 import subprocess
 from collections import namedtuple
 
 # threads and dynamic shared memory (bytes) of the largest block that the launcher asks for;
-# tensor: it multiplies 16-bit matrices, so that it must use tensor cores, ldmatrix and, from 8.0 on,
-# asynchronous copies.
+# tensor: it multiplies 16-bit matrices, so that it must use tensor cores, ldmatrix and, from 8.0
+# on, asynchronous copies.
 Kernel = namedtuple("Kernel", "name threads shared tensor")
 
 NUMBERS = {"float": "f32", "__half": "f16", "__nv_bfloat16": "bf16"}
@@ -30,6 +30,12 @@ def left_and_epilogue(source, epilogue):
         number = re.match(r"plain_epilogue<\w+, (\d)>", epilogue)
         return "product", EPILOGUES[number.group(1)] if number else "residual"
     return "patches", SOURCES[source.split("_")[0]]
+
+
+def in_order(name):
+    """Sorts names with numbers as numbers."""
+    return [(part.isdigit(), int(part) if part.isdigit() else part)
+            for part in re.findall(r"\d+|\D+", name)]
 
 
 def describe(demangled):

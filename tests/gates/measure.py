@@ -28,13 +28,13 @@ def run(*command):
 
 
 def resources(cubin):
-    """{mangled: registers, stack, local and static shared bytes}"""
+    """{mangled: registers, bytes of stack and of local memory}"""
     found = {}
     for name, line in re.findall(r"Function (\w+):\n +(REG:.*)",
                                  run("cuobjdump", "--dump-resource-usage", cubin)):
         field = dict(re.findall(r"(\w+):(\d+)", line))
         found[name] = {"registers": int(field["REG"]), "stack": int(field["STACK"]),
-                       "local": int(field["LOCAL"]), "static": int(field["SHARED"])}
+                       "local": int(field["LOCAL"])}
     return found
 
 
@@ -80,12 +80,13 @@ def measure(cubin):
         # A planted kernel is launched with the block that its bounds allow.
         kernel = known or Kernel(readable[name], unit["occupancy"]["threads_per_block"], 0, False)
         figures = used[name]
-        active, most = warps(architecture, figures["registers"], kernel.threads,
-                             figures["static"] + kernel.shared)
+        # Not cuobjdump's: from 10.0 on it adds what the system keeps for itself in every block.
+        shared = unit["resources"]["smem_static"] + kernel.shared
+        active, most = warps(architecture, figures["registers"], kernel.threads, shared)
         kernels[kernel.name] = dict(
             figures, described=known is not None, threads=kernel.threads, tensor=kernel.tensor,
             bound=unit["occupancy"]["threads_per_block"],
-            shared=figures["static"] + kernel.shared, warps=active, most_warps=most,
+            shared=shared, warps=active, most_warps=most,
             spills=unit["spills"]["store_bytes"] + unit["spills"]["load_bytes"],
             banks=unit["access"]["worst_bank_conflict_ways"] or 1,
             conflicts=["%s:%d" % (site["file"].split("/")[-1], site["line"])

@@ -1,19 +1,24 @@
 """docs/kernel-resources.md: the committed table of what each kernel takes."""
 
+from kernel_names import in_order
+
 INTRODUCTION = """\
 # What the kernels take
 
-Written by `make static-gates UPDATE=1` from what nvcc {nvcc} emits; `make static-gates` fails where it is
-no longer true. Read without a GPU: registers from `cuobjdump --dump-resource-usage`, occupancy and
-bank conflicts from cuxray. Threads and shared memory (bytes) are those of the largest block that a
-launcher asks for. Numbers in names: a tile's rows x columns, attention's keys, a row's most numbers.
+Written by `make static-gates UPDATE=1` from what nvcc {nvcc} emits; `make static-gates` fails where
+it is no longer true. Read without a GPU: registers from `cuobjdump --dump-resource-usage`,
+occupancy and bank conflicts from cuxray. Threads and shared memory (bytes) are those of the largest
+block that a launcher asks for. Numbers in names: rows x columns of a tile, keys of attention, most
+numbers of a row.
 
-Cells: registers a thread / warps that a multiprocessor holds at once, of {most}.
+Cells: registers a thread / warps that a multiprocessor holds at once, of
+{most}.
 
-Stack {stack}, local memory {local}, spills {spills} bytes: in all {kernels} kernels for all {count} architectures.
-Banks: how many lanes meet in one at worst, where cuxray can tell ({decided} of {accesses} accesses to
-shared and global memory; loads of matrices it cannot, and the emulator counts those). bf16 does not
-run on 7.5.
+In all {kernels} kernels for all {count} architectures: stack {stack} bytes, local memory {local},
+spills {spills}.
+Banks: how many lanes meet in one at worst, where cuxray can tell ({decided} of {accesses} accesses
+to shared and global memory; loads of matrices it cannot, and the emulator counts those). bf16 does
+not run on 7.5.
 
 """
 
@@ -33,7 +38,7 @@ def text(measured, nvcc):
     lines.append("| kernel | threads | shared | banks | %s |\n"
                  % " | ".join(dotted(name) for name in measured))
     lines.append("|---|--:|--:|--:|" + "--:|" * len(measured) + "\n")
-    for name in sorted(first):
+    for name in sorted(first, key=in_order):
         rows = [kernels[name] for kernels in measured.values()]
         cells = [name, str(rows[0]["threads"]), str(max(row["shared"] for row in rows)),
                  str(max(row["banks"] for row in rows))]
