@@ -10,6 +10,7 @@
 #   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
 #   make kernels     compile the CUDA kernels for every architecture (needs nvcc)
+#   make static-gates  check what nvcc emits against budgets, and for races (needs nvcc, PyPI)
 #   make planted-bugs  show that the emulator of CUDA kernels finds bugs (needs python3)
 #   make mutants     change the kernels at random: the tests must notice (MUTANTS=60)
 #   make planted-leak  flatclip-stress finds leaks that were planted
@@ -202,6 +203,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(TOOLS) \
 	    $(TOOL_LIBS) -o $@
 
 include tests/simt/simt.mk
+include tests/gates/gates.mk
 ifeq ($(WITH_CUDA),standin)
   ifneq ($(strip $(SIMT_LACKS)),)
     $(error CUDA=standin lacks:$(SIMT_LACKS))

@@ -138,6 +138,15 @@ DEVICE float fast_exp(float x) { return __expf(x); }
 DEVICE float fast_divide(float a, float b) { return __fdividef(a, b); }
 DEVICE float inverse_root(float x) { return rsqrtf(x); }
 
+/* 1 / x rounded as division rounds it, for x from 1 to 2^24, in the instructions that division has
+ * for them. Division would keep a subroutine beside them for the smallest and the largest. */
+DEVICE float reciprocal(float x)
+{
+    float estimate;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(x));
+    return __fmaf_rn(estimate, __fmaf_rn(-x, estimate, 1.0f), estimate);
+}
+
 /* No compiler fuses these into one instruction, so that all tiles round alike. */
 DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
 DEVICE float multiply(float a, float b) { return __fmul_rn(a, b); }

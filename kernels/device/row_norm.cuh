@@ -35,7 +35,7 @@ DEVICE float4 normalized(float4 v, float mean, float scale, float4 gain, float4 
 template <int VECTORS>
 DEVICE void normalize_row(warp_row<VECTORS> &row, const float *gain, const float *bias, int width)
 {
-    const float inverse_width = 1.0f / (float)width;
+    const float inverse_width = reciprocal((float)width);
     float sum = 0, squares = 0;
 #pragma unroll
     for (int i = 0; i < VECTORS; i++)

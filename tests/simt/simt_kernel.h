@@ -100,6 +100,7 @@ SIMT_MODEL float shuffle_xor(float value, int distance, int line = __builtin_LIN
 DEVICE float fast_exp(float x) { return expf(x); }
 DEVICE float fast_divide(float a, float b) { return a / b; }
 DEVICE float inverse_root(float x) { return 1.0f / sqrtf(x); }
+DEVICE float reciprocal(float x) { return 1.0f / x; }
 DEVICE float add(float a, float b) { return a + b; }
 DEVICE float multiply(float a, float b) { return a * b; }
 DEVICE float multiply_then_add(float a, float b, float c) { return fmaf(a, b, c); }
