@@ -57,7 +57,7 @@ def product_launch(kernel, rows, columns):
 def patches_launch(kernel):
     image, patch, batch, width = 8, 4, 17, 40  # 68 rows in two blocks; 3 * 4 * 4 of k are not zero
     grid = image // patch
-    rows, k = batch * grid * grid, 128
+    rows, k = batch * grid * grid, 128 if kernel.tensor else 48
     return Launch((1, 2, 1), kernel.threads, kernel.shared,
                   (PIXELS, (POINTER, u32(image), u32(patch), u32(grid), u32(rows))), POINTER,
                   (PATCH, (POINTER, u64(width), POINTER, ("f32", 0.00390625), u32(grid * grid))),
@@ -96,7 +96,7 @@ def launch_of(kernel):
         return Launch((2, 1, 1), 128, 0, POINTER, u64(width), POINTER, POINTER, POINTER, POINTER,
                       u32(8), u32(4), u32(width))
     return Launch((2, 1, 1), 256, kernel.shared, POINTER, POINTER, u64(width), POINTER, POINTER,
-                  POINTER, u32(width), u32(10), u32(1))
+                  POINTER, u32(width), u32(9), u32(1))
 
 
 # -- The question as sentryward takes it -----------------------------------------------------------
