@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/cpu_count.h"
+#include "engine/cuda/cuda_weights.h"
 #include "engine/options.h"
 #include "engine/tower_weights.h"
 
@@ -80,10 +81,11 @@ static flatclip_status choose_cuda(const flatclip_model_options *options, flatcl
                        "cuda in this version; use f16, bf16 or f32");
     FC_TRY(fc_cuda_device_open(options->device_index, &model->cuda, err));
     FC_TRY(fc_cuda_device_check(&model->cuda, precision, &model->tower, err));
+    FC_TRY(fc_cublaslt_wanted(fc_cuda_number(precision), &model->wants_cublaslt, err));
     model->compute = &fc_cuda_compute;
     model->device = FLATCLIP_DEVICE_CUDA;
     model->precision = precision;
-    snprintf(model->backend, sizeof model->backend, "cuda:%d/sm_%d %.40s", model->cuda.index,
+    snprintf(model->backend, sizeof model->backend, "cuda:%d/sm_%d %.30s", model->cuda.index,
              model->cuda.capability, model->cuda.name);
     return FLATCLIP_OK;
 }

@@ -3,6 +3,7 @@
 #define FC_MODEL_H
 
 #include "engine/compute.h"
+#include "engine/cuda/cuda_cublaslt.h"
 #include "engine/cuda/cuda_device.h"
 
 struct flatclip_model {
@@ -15,6 +16,8 @@ struct flatclip_model {
     fc_isa isa;             /* of the CPU, which makes the pixels in any case */
     const fc_cpu_kernels *kernels;
     fc_cuda_device cuda;    /* on a CUDA device */
+    int wants_cublaslt;     /* likewise */
+    fc_cublaslt *cublaslt;  /* of a loaded model that wants it, else NULL */
     fc_tower tower;
     void *block;            /* all weights; device memory on a CUDA device */
     size_t weight_bytes;

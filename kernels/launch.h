@@ -79,6 +79,10 @@ typedef struct {
 
 void fc_launch_gemm(fc_cuda_stream stream, const fc_gemm *gemm);
 
+/* The epilogue alone, on rows out = x W^T of another library's product, in place: bias and
+ * activation, for 16-bit numbers; nothing for FC_GEMM_BIAS_RESIDUAL. columns is at most 2^24. */
+void fc_launch_finish(fc_cuda_stream stream, const fc_gemm *gemm);
+
 /* -- Attention -------------------------------------------------------------------------------- */
 
 /* softmax(q k^T / 8) v for every head and image; heads lie side by side in the columns, 64 wide.

@@ -57,7 +57,10 @@ static void linear(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *w, 
         .x_stride = in.stride, .out_stride = out.stride, .rows = rows, .columns = w->out,
         .k = w->in,
     };
-    fc_launch_gemm(cuda->stream, &gemm);
+    if (cuda->cublaslt)
+        fc_cublaslt_gemm(cuda->cublaslt, &gemm);
+    else
+        fc_launch_gemm(cuda->stream, &gemm);
 }
 
 static void attention(fc_backend *be, fc_rows out, fc_rows q, fc_rows k, fc_rows v,
@@ -100,5 +103,6 @@ static const fc_backend_ops cuda_ops = {
 void fc_cuda_backend_init(fc_cuda_backend *be, fc_cuda_stream stream, fc_number number,
                           int multiprocessors)
 {
-    *be = (fc_cuda_backend){ { &cuda_ops }, stream, number, multiprocessors, -1 };
+    *be = (fc_cuda_backend){ { &cuda_ops }, stream, number, multiprocessors, -1,
+                             NULL };
 }

@@ -7,6 +7,7 @@
 #include "engine/cuda/cuda_session.h"
 
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct fc_cuda_session {
     cudaEvent_t consumed;       /* on compute: the pixels may be overwritten */
     cudaEvent_t done[FC_STAGING];
     void *pixels;               /* device, for one batch */
+    void *cublaslt_workspace;   /* device, or NULL */
     float *results[FC_STAGING]; /* pinned [most, embed] */
     int buckets, sizes[FC_CUDA_BUCKETS];
     cudaGraphExec_t graph[FC_CUDA_BUCKETS];
@@ -57,11 +59,19 @@ static flatclip_status weights_load(flatclip_model *model, const fc_safetensors 
                          err));
     fc_arena placed = { .base = model->block };
     fc_cuda_weights_layout(model, &placed);
-    return fc_cuda_weights_fill(model, file, err);
+    FC_TRY(fc_cuda_weights_fill(model, file, err));
+    if (!model->wants_cublaslt)
+        return FLATCLIP_OK;
+    FC_TRY(fc_cublaslt_load(&model->cublaslt, err));
+    const size_t used = strlen(model->backend);
+    snprintf(model->backend + used, sizeof model->backend - used, ", %s",
+             fc_cublaslt_name(model->cublaslt));
+    return FLATCLIP_OK;
 }
 
 static void weights_free(flatclip_model *model)
 {
+    fc_cublaslt_unload(model->cublaslt);
     if (model->block)
         (void)cudaFree(model->block);
 }
@@ -84,6 +94,10 @@ static void session_layout(flatclip_session *session, fc_arenas *arenas)
     const size_t floats = image_values(session) * (size_t)session->most_floats * sizeof(float);
     arenas->device.kind = arenas->pinned.kind = FLATCLIP_REGION_WORKSPACE;
     s->pixels = fc_arena_take(&arenas->device, "pixels", bytes > floats ? bytes : floats, 1);
+    s->cublaslt_workspace =
+        model->wants_cublaslt ? fc_arena_take(&arenas->device, "cuBLASLt workspace",
+                                              FC_CUBLASLT_WORKSPACE, 1)
+                              : NULL;
     for (int i = 0; i < FC_STAGING; i++)
         s->results[i] = fc_arena_take(&arenas->pinned, "embeddings",
                                       (size_t)session->most * (size_t)model->tower.embed,
@@ -136,6 +150,7 @@ static void session_close(flatclip_session *session)
     if (!s)
         return;
     (void)cudaSetDevice(session->model->cuda.index);
+    fc_cublaslt_close(s->backend.cublaslt);
     for (int i = 0; i < FC_CUDA_BUCKETS; i++)
         if (s->graph[i])
             (void)cudaGraphExecDestroy(s->graph[i]);
@@ -172,7 +187,8 @@ static flatclip_status load_kernels(flatclip_session *session, flatclip_error *e
     (void)cudaGetLastError(); /* what the host's program left behind is not ours to report */
     fc_patch_embed(be, &session->ws, tower, s->pixels, FC_PIXELS_F32, 1);
     fc_patch_embed(be, &session->ws, tower, s->pixels, FC_PIXELS_U8, 1);
-    const int tiles = s->backend.number == FC_NUMBER_F32 ? 1 : FC_TILE_COUNT; /* f32 ignores them */
+    const int has_tiles = s->backend.number != FC_NUMBER_F32 && !s->backend.cublaslt;
+    const int tiles = has_tiles ? FC_TILE_COUNT : 1;
     for (int tile = 0; tile < tiles; tile++) {
         s->backend.forced_tile = tile;
         run_blocks(session, 1);
@@ -192,14 +208,28 @@ static flatclip_status record(flatclip_session *session, int batch, cudaGraph_t 
     run_blocks(session, batch);
     const cudaError_t queued = cudaGetLastError();
     const cudaError_t ended = cudaStreamEndCapture(s->compute, graph);
+    if (s->backend.cublaslt)
+        FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
     FC_TRY(fc_cuda_check(queued, "a recorded launch", err));
     return fc_cuda_check(ended, "cudaStreamEndCapture", err);
+}
+
+/* cuBLASLt chooses kernels by shape, and those, too, must have run before they are recorded. */
+static flatclip_status run_once(flatclip_session *session, int batch, flatclip_error *err)
+{
+    fc_cuda_session *s = session->cuda;
+    run_blocks(session, batch);
+    FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
+    FC_TRY(fc_cuda_check(cudaGetLastError(), "a first launch", err));
+    return fc_cuda_check(cudaStreamSynchronize(s->compute), "cudaStreamSynchronize", err);
 }
 
 static flatclip_status make_graph(flatclip_session *session, int bucket, flatclip_error *err)
 {
     fc_cuda_session *s = session->cuda;
     cudaGraph_t graph = NULL;
+    if (s->backend.cublaslt)
+        FC_TRY(run_once(session, s->sizes[bucket], err));
     flatclip_status status = record(session, s->sizes[bucket], &graph, err);
     if (status == FLATCLIP_OK)
         status = fc_cuda_check(cudaGraphInstantiate(&s->graph[bucket], graph, 0),
@@ -218,6 +248,9 @@ static flatclip_status session_open(flatclip_session *session, flatclip_error *e
     const flatclip_model *model = session->model;
     fc_cuda_backend_init(&s->backend, s->compute, fc_cuda_number(model->precision),
                          model->cuda.multiprocessors);
+    if (model->cublaslt)
+        FC_TRY(fc_cublaslt_open(model->cublaslt, s->compute, s->cublaslt_workspace,
+                                &s->backend.cublaslt, err));
     FC_TRY(load_kernels(session, err));
     s->buckets = fc_cuda_buckets(session->most, s->sizes);
     for (int i = 0; i < s->buckets; i++)

@@ -179,6 +179,13 @@ template <class T> DEVICE uint32_t pack(float low, float high)
     return bits;
 }
 
+template <class T> DEVICE float2 unpack(uint32_t bits)
+{
+    T pair[2];
+    memcpy((void *)pair, &bits, sizeof bits);
+    return make_float2(to_float(pair[0]), to_float(pair[1]));
+}
+
 /* 8 numbers of 16 bits, as 16 bytes at a multiple of 16. float32 products load single numbers. */
 DEVICE void store8(float *, const float (&)[8]) {}
 template <class T> DEVICE void store8(T *to, const T (&numbers)[8])

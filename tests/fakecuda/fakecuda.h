@@ -57,6 +57,16 @@ void fakecuda_reset(void);
  * copies from and to pageable memory. */
 void fakecuda_freeze(void);
 
+/* Queues work of the host, as if it were a kernel's launch, with a copy of its argument: for
+ * stand-ins of libraries that compute on a device. */
+struct CUstream_st;
+int fakecuda_queue(struct CUstream_st *stream, const char *name, void (*work)(const void *),
+                   const void *argument, size_t bytes);
+
+/* Copies between device memory and the host at once, for such work. */
+void fakecuda_read(void *to, const void *device, size_t bytes);
+void fakecuda_write(void *device, const void *from, size_t bytes);
+
 /* Lets call number index, counted from the last reset, fail with a cudaError_t. */
 void fakecuda_fail_at(long index, int error);
 

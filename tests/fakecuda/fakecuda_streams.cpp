@@ -133,6 +133,32 @@ void simt::queue_launch(CUstream_st *stream, const char *name, dim3 grid, dim3 b
 
 extern "C" {
 
+int fakecuda_queue(struct CUstream_st *stream, const char *name, void (*work)(const void *),
+                   const void *argument, size_t bytes)
+{
+    const std::lock_guard<std::recursive_mutex> locked(mutex);
+    const cudaError_t entered = enter(name, LAUNCH_CALL);
+    if (entered != cudaSuccess || check_stream(stream) != cudaSuccess)
+        return entered != cudaSuccess ? entered : cudaErrorInvalidResourceHandle;
+    const std::vector<char> kept((const char *)argument, (const char *)argument + bytes);
+    add(stream, [=] {
+        fakecuda::counts.kernels++;
+        if (!machine.idle)
+            work(kept.data());
+    });
+    return cudaSuccess;
+}
+
+void fakecuda_read(void *to, const void *device, size_t bytes)
+{
+    simt::download(to, device, bytes);
+}
+
+void fakecuda_write(void *device, const void *from, size_t bytes)
+{
+    simt::upload(device, from, bytes);
+}
+
 /* -- Copies ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,

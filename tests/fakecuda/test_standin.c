@@ -40,7 +40,8 @@ static int is_filled(const float *values, float value)
 
 static void describe(unsigned early)
 {
-    const fakecuda_machine machine = { 1, 80, 132, 1 << 20, 0, early };
+    const fakecuda_machine machine = { .devices = 1, .capability = 80, .multiprocessors = 132,
+                                       .memory = 1 << 20, .early = early };
     fakecuda_reset();
     fakecuda_set_machine(&machine);
 }

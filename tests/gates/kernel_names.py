@@ -67,6 +67,10 @@ def describe(demangled):
     match = re.match(r"tokens_kernel<(\d+)>$", demangled)
     if match:
         return Kernel("tokens %d f32" % WIDTHS[match.group(1)], 128, 0, False)
+    match = re.match(r"finish_kernel<(\w+), (\d)>$", demangled)
+    if match:
+        return Kernel("finish %s %s" % (NUMBERS[match.group(1)], EPILOGUES[match.group(2)]), 256, 0,
+                      False)
     if demangled == "gather_kernel":
         return Kernel("gather", 256, 0, False)
     return None

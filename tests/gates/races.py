@@ -88,6 +88,8 @@ def launch_of(kernel):
         return attention_launch(kernel)
     if kind == "gather":
         return Launch((2, 1, 1), 256, 0, POINTER, u64(6144), POINTER, u64(6144), u32(3), u64(6144))
+    if kind == "finish":
+        return Launch((2, 1, 1), 256, 0, POINTER, u64(264), POINTER, u32(260))
     width = row_width(kernel.name)
     if kind == "layernorm":
         return Launch((2, 1, 1), 128, 0, POINTER, u64(width), POINTER, u64(width), POINTER,

@@ -5,6 +5,15 @@ struct Shape {
     size_t rows, columns, k;
 };
 
+static double activation(fc_gemm_epilogue epilogue, double x)
+{
+    switch (epilogue) {
+    case FC_GEMM_BIAS_QUICK_GELU: return x / (1 + exp(-1.702 * x));
+    case FC_GEMM_BIAS_GELU: return x * 0.5 * (1 + erf(x * sqrt(0.5)));
+    default: return x;
+    }
+}
+
 /* The operands of one product, random; and what becomes of them. */
 template <class T> struct Product {
     Matrix<T> x, weight, out;
@@ -43,13 +52,11 @@ template <class T> struct Product {
             sum += x.get(r, k) * weight.get(c, k);
             *magnitude += fabs(x.get(r, k) * weight.get(c, k));
         }
-        switch (gemm.epilogue) {
-        case FC_GEMM_BIAS_QUICK_GELU: return sum / (1 + exp(-1.702 * sum));
-        case FC_GEMM_BIAS_GELU: return sum * 0.5 * (1 + erf(sum * sqrt(0.5)));
-        case FC_GEMM_BIAS_RESIDUAL: *magnitude += fabs(stream.get(r, c));
-                                    return sum + stream.get(r, c);
-        default: return sum;
+        if (gemm.epilogue == FC_GEMM_BIAS_RESIDUAL) {
+            *magnitude += fabs(stream.get(r, c));
+            return sum + stream.get(r, c);
         }
+        return activation(gemm.epilogue, sum);
     }
 
     /* Launches, and compares every element. */
@@ -108,6 +115,40 @@ static void float32_products_keep_float32()
     for (const Shape &shape : shapes) {
         Product<float>(shape, FC_GEMM_BIAS).check();
         Product<float>(shape, FC_GEMM_BIAS_RESIDUAL).check();
+    }
+}
+
+/* The epilogue alone, on rows that another library multiplied. */
+template <class T> static void check_finish(fc_gemm_epilogue epilogue)
+{
+    const size_t rows = 5, columns = 1030;
+    Matrix<T> out(rows, columns, "out", 2);
+    Matrix<float> bias(1, columns, "bias");
+    std::vector<double> wanted;
+    out.randomize(8);
+    bias.randomize(1);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            wanted.push_back(activation(epilogue, out.get(r, c) + bias.get(0, c)));
+    out.upload(false);
+    bias.upload();
+    const fc_gemm gemm = { number<T>::kind, epilogue, FC_TILE_64x64, nullptr, nullptr, bias.device,
+                           out.device, 0, out.stride, (int)rows, (int)columns, 0 };
+    fc_launch_finish(nullptr, &gemm);
+    out.download();
+    for (size_t i = 0; i < wanted.size(); i++)
+        expect_near(out.get(i / columns, i % columns), wanted[i],
+                    fabs(wanted[i]) * number<T>::unit * 1.01 + 0x1p-19, "finished", i / columns,
+                    i % columns);
+}
+
+static void a_pass_of_its_own_finishes_products()
+{
+    static const fc_gemm_epilogue all[] = { FC_GEMM_BIAS, FC_GEMM_BIAS_QUICK_GELU,
+                                            FC_GEMM_BIAS_GELU };
+    for (fc_gemm_epilogue epilogue : all) {
+        check_finish<bf16>(epilogue);
+        check_finish<f16>(epilogue);
     }
 }
 
@@ -173,6 +214,7 @@ const Test gemm_tests[] = {
     { "every_tile_adds_to_the_residual_stream", every_tile_adds_to_the_residual_stream },
     { "activations_equal_their_formulas", activations_equal_their_formulas },
     { "float32_products_keep_float32", float32_products_keep_float32 },
+    { "a_pass_of_its_own_finishes_products", a_pass_of_its_own_finishes_products },
     { "a_bias_may_be_absent", a_bias_may_be_absent },
     { "a_row_alone_has_the_same_bits", a_row_alone_has_the_same_bits },
     { "every_tile_has_the_same_bits", every_tile_has_the_same_bits },
