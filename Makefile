@@ -5,7 +5,7 @@
 #                    (FETCH=1: fetch OpenAI's ViT-B/32 first)
 #   make test        install what is missing, build, run every test (QUICK=1: no full-size model,
 #                    ONLY="threads plan": these programs alone)
-#   make test-full   one full-size picture on the emulated GPU: 3 to 6 minutes, 5 GB
+#   make test-full   one full-size picture on the emulated GPU: 3 to 6 minutes, 4 GB
 #   make deps        install missing libraries with the system's package manager, or print how
 #   make install     PREFIX=/usr/local DESTDIR= ; make uninstall removes the same files
 #   make fuzz        run the fuzz targets, FUZZ_SECONDS=60 each (needs clang)
