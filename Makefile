@@ -189,10 +189,11 @@ $(PARTS): $(CLI_PARTS) $(BIN)/objects
 	@$(RM) $@
 	$(Q)$(AR) rcs $@ $(CLI_PARTS)
 
-$(BUILD)/tests/test_fetch: FETCH_TEST_LIBS := -lssl
+$(BUILD)/tests/test_fetch: TEST_LIBS := -lssl
+$(BUILD)/tests/fakecuda/test_cublaslt: TEST_LIBS := -rdynamic -ldl
 $(filter $(BUILD)/tests/%,$(TESTS)): %: %.o $(PARTS) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects
 	$(call say,LD)
-	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(FETCH_TEST_LIBS) $(TOOL_LIBS) -o $@
+	$(Q)$(LINK) $(filter %.o %.a,$^) -lcmocka $(LIB_LIBS) $(TEST_LIBS) $(TOOL_LIBS) -o $@
 
 # A fuzz target's main is libFuzzer's, or elsewhere a replay of its corpus.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$(BUILD)/tests/fuzz/replay.o)

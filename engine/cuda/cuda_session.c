@@ -139,7 +139,9 @@ static flatclip_status session_take(flatclip_session *session, const fc_arenas *
     memset(s->pinned, 0, measured->pinned.used);
     placed->device.base = s->memory;
     placed->pinned.base = s->pinned;
-    FC_TRY(fc_cuda_check(cudaMemsetAsync(s->memory, 0, measured->device.used, s->compute),
+    const size_t ours = measured->device.used - /* its workspace is the last */
+                        (session->model->wants_cublaslt ? FC_CUBLASLT_WORKSPACE : 0);
+    FC_TRY(fc_cuda_check(cudaMemsetAsync(s->memory, 0, ours, s->compute),
                          "cudaMemsetAsync", err));
     return fc_cuda_check(cudaStreamSynchronize(s->compute), "cudaStreamSynchronize", err);
 }

@@ -48,6 +48,15 @@ $(STANDIN): $(filter $(SIMT_DIR)/simt_%,$(SIMT_OBJ)) $(WATCHED) $(FAKECUDA_OBJ)
 STANDIN_TESTS := $(if $(filter standin,$(WITH_CUDA)),,\
                    $(patsubst %.c,build/$(CONFIG)-cudastandin/%,$(filter-out %/test_full.c,$(wildcard tests/fakecuda/test_*.c))))
 
+# A library of its own, as the real one is: what it calls of the stand-in is the test's.
+FAKE_CUBLASLT := $(SIMT_DIR)/libfake_cublaslt.so
+$(FAKE_CUBLASLT): tests/fakecuda/cublaslt/fake_cublaslt.cpp tests/fakecuda/fakecuda.h
+	$(call say,LD)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -fPIC -shared $< -o $@
+ifeq ($(WITH_CUDA),standin)
+$(BUILD)/tests/fakecuda/test_cublaslt: $(STANDIN) $(FAKE_CUBLASLT)
+endif
+
 # Where something is missing, programs take their place that say so and count as skipped.
 ifeq ($(strip $(SIMT_LACKS)),)
 $(SIMT_DIR)/run_kernels: $(SIMT_OBJ) $(WATCHED) $(SIMT_LIB) | $(MODELS_DIR)/tiny.safetensors

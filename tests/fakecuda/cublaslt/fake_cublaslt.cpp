@@ -4,16 +4,20 @@
  * FAKE_CUBLASLT_FAIL_AT: index of the call that fails, counted from the library's loading. What is
  * made and not destroyed is counted in fake_cublaslt_live. */
 #include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vector>
 
-#include "engine/base/half.h"
 #include "tests/fakecuda/fakecuda.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT long fake_cublaslt_live, fake_cublaslt_calls, fake_cublaslt_products;
+extern "C" {
+long fake_cublaslt_live, fake_cublaslt_calls, fake_cublaslt_products;
+}
 
 typedef struct {
     uint64_t rows, columns;
@@ -44,9 +48,9 @@ static cublasStatus_t make(void *handle, const void *content, size_t bytes)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t destroy(void *object)
+static cublasStatus_t destroy(const void *object)
 {
-    free(object);
+    free((void *)object);
     fake_cublaslt_live--;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -70,7 +74,7 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t
                                                             cublasComputeType_t compute,
                                                             cudaDataType_t scale)
 {
-    const fake_operation empty = { 0, 0, NULL };
+    const fake_operation empty = {};
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     return make(operation, &empty, sizeof empty);
@@ -85,7 +89,7 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(
     cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t name, const void *value,
     size_t bytes)
 {
-    fake_operation *o = (fake_operation *)(void *)operation;
+    fake_operation *o = (fake_operation *)operation;
     if (fails())
         return CUBLAS_STATUS_INVALID_VALUE;
     if (name == CUBLASLT_MATMUL_DESC_TRANSA)
@@ -160,68 +164,62 @@ static size_t bytes_of(cudaDataType_t type)
     return type == CUDA_R_32F ? 4 : 2;
 }
 
-static void to_floats(cudaDataType_t type, const void *in, size_t count, float *out)
+static float to_float(cudaDataType_t type, const void *data, size_t i)
 {
-    if (type == CUDA_R_32F)
-        memcpy(out, in, count * sizeof *out);
-    else if (type == CUDA_R_16F)
-        fc_halves_to_floats(in, count, out);
-    else
-        fc_bf16s_to_floats(in, count, out);
+    switch (type) {
+    case CUDA_R_16F: return __half2float(((const __half *)data)[i]);
+    case CUDA_R_16BF: return __bfloat162float(((const __nv_bfloat16 *)data)[i]);
+    default: return ((const float *)data)[i];
+    }
 }
 
-static void from_floats(cudaDataType_t type, const float *in, size_t count, void *out)
+static void from_float(cudaDataType_t type, float value, void *data, size_t i)
 {
-    if (type == CUDA_R_32F)
-        memcpy(out, in, count * sizeof *in);
-    else if (type == CUDA_R_16F)
-        fc_floats_to_halves(in, count, out);
-    else
-        fc_floats_to_bf16s(in, count, out);
+    switch (type) {
+    case CUDA_R_16F: ((__half *)data)[i] = __float2half_rn(value); break;
+    case CUDA_R_16BF: ((__nv_bfloat16 *)data)[i] = __float2bfloat16_rn(value); break;
+    default: ((float *)data)[i] = value;
+    }
 }
 
-/* A column of a matrix, as floats; scratch is as long in its own type. */
-static void read_column(const fake_layout *l, const void *data, uint64_t column, void *scratch,
-                        float *out)
+/* A column of a matrix, as floats. */
+static std::vector<float> read_column(const fake_layout &l, const void *data, uint64_t column)
 {
-    const size_t size = bytes_of(l->type);
-    fakecuda_read(scratch, (const char *)data + (size_t)l->leading * column * size,
-                  l->rows * size);
-    to_floats(l->type, scratch, l->rows, out);
+    const size_t size = bytes_of(l.type);
+    std::vector<char> bytes(l.rows * size);
+    std::vector<float> floats(l.rows);
+    fakecuda_read(bytes.data(), (const char *)data + (size_t)l.leading * column * size,
+                  bytes.size());
+    for (size_t i = 0; i < floats.size(); i++)
+        floats[i] = to_float(l.type, bytes.data(), i);
+    return floats;
 }
 
 /* d [m, n] = a [k, m]^T b [k, n] + beta d + bias, column by column. */
 static void compute(const void *argument)
 {
-    const fake_product *p = argument;
-    const size_t k = p->a.rows, m = p->a.columns, n = p->b.columns;
-    const size_t longest = k > m ? k : m;
-    float *a = malloc(k * m * sizeof *a), *b = malloc(k * sizeof *b), *d = malloc(m * sizeof *d);
-    float *bias = calloc(m, sizeof *bias);
-    void *scratch = malloc(longest * sizeof(float));
+    const fake_product *p = (const fake_product *)argument;
+    const size_t k = p->a.rows, m = p->a.columns, n = p->b.columns, size = bytes_of(p->d.type);
+    std::vector<std::vector<float>> a(m);
+    std::vector<float> bias(m);
+    std::vector<char> out(m * size);
     for (size_t i = 0; i < m; i++)
-        read_column(&p->a, p->a_data, i, scratch, a + i * k);
+        a[i] = read_column(p->a, p->a_data, i);
     if (p->bias)
-        fakecuda_read(bias, p->bias, m * sizeof *bias);
+        fakecuda_read(bias.data(), p->bias, m * sizeof(float));
     for (size_t j = 0; j < n; j++) {
-        read_column(&p->b, p->b_data, j, scratch, b);
+        const std::vector<float> b = read_column(p->b, p->b_data, j);
+        std::vector<float> d(m);
         if (p->beta != 0)
-            read_column(&p->d, p->d_data, j, scratch, d);
+            d = read_column(p->d, p->d_data, j);
         for (size_t i = 0; i < m; i++) {
             float sum = 0;
             for (size_t step = 0; step < k; step++)
-                sum += a[i * k + step] * b[step];
-            d[i] = sum + bias[i] + (p->beta != 0 ? p->beta * d[i] : 0);
+                sum += a[i][step] * b[step];
+            from_float(p->d.type, sum + bias[i] + p->beta * d[i], out.data(), i);
         }
-        from_floats(p->d.type, d, m, scratch);
-        fakecuda_write((char *)p->d_data + (size_t)p->d.leading * j * bytes_of(p->d.type), scratch,
-                       m * bytes_of(p->d.type));
+        fakecuda_write((char *)p->d_data + (size_t)p->d.leading * j * size, out.data(), out.size());
     }
-    free(scratch);
-    free(bias);
-    free(d);
-    free(b);
-    free(a);
 }
 
 EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
@@ -231,10 +229,10 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
     cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm, void *workspace,
     size_t workspace_bytes, cudaStream_t stream)
 {
-    const fake_operation *o = (const fake_operation *)(const void *)operation;
+    const fake_operation *o = (const fake_operation *)operation;
     const fake_product p = {
-        *(const fake_layout *)(const void *)a_layout, *(const fake_layout *)(const void *)b_layout,
-        *(const fake_layout *)(const void *)d_layout, a, b, d, o->has_bias ? o->bias : NULL,
+        *(const fake_layout *)a_layout, *(const fake_layout *)b_layout,
+        *(const fake_layout *)d_layout, a, b, d, o->has_bias ? o->bias : NULL,
         *(const float *)beta,
     };
     (void)handle, (void)algorithm;
