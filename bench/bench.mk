@@ -33,6 +33,13 @@ $(LEAKY): $(BUILD)/bench/stress.o $(filter-out %/stress_leak.o,$(STRESS_OBJ)) $(
 
 planted-leak: $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/tiny.safetensors
 	@bench/planted_leak.sh $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/tiny.safetensors
+ifeq ($(strip $(SIMT_LACKS)),)
+	+@$(MAKE) --no-print-directory CUDA=standin planted-leak-device
+else
+	@echo 'device: skipped:$(SIMT_LACKS)'
+endif
+planted-leak-device: $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/micro.safetensors
+	@bench/planted_leak.sh --device $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/micro.safetensors
 
 $(BUILD)/tests/test_bench: $(BUILD)/bench/speed/speed_work.o
 $(BUILD)/tests/test_stress: $(BUILD)/bench/stress/stress_trend.o | $(LEAKY)
@@ -42,4 +49,4 @@ growth-table: $(BIN)/flatclip-stress $(BIN)/flatclip-demo $(MODELS_DIR)/vitb32.s
 	build/peers/bin/python bench/growth_table.py -m $(MODELS_DIR)/vitb32.safetensors \
 	    --programs $(BIN)
 
-.PHONY: planted-leak growth-table
+.PHONY: planted-leak planted-leak-device growth-table

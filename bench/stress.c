@@ -5,13 +5,14 @@
 #include <pthread.h>
 
 #include "bench/measure.h"
+#include "bench/stress/stress_cuda.h"
 #include "bench/stress/stress_faults.h"
 #include "bench/stress/stress_heap.h"
 #include "bench/stress/stress_made.h"
 #include "bench/stress/stress_report.h"
 #include "weights_tools/synth.h"
 
-enum { STACK_BYTES = 1 << 20, KINDS = 3 };
+enum { STACK_BYTES = 1 << 20, KINDS = 4 };
 
 typedef struct {
     stress_options options;
@@ -87,15 +88,14 @@ static void introduce(const stress_program *p, const char *backend)
             p->made_pictures.folder[0] ? ", made for this run" : "", stress_heap_source());
 }
 
-/* Whether the model is on a GPU decides; where there is none, the reason is the engine's own. */
-static void say_what_is_skipped(const stress_program *p)
+/* The device's memory is watched if the model is there; else the reason is said. */
+static void watch_device(const stress_program *p, const flatclip_model_info *info)
 {
-    flatclip_error err;
-    flatclip_model_options options = FLATCLIP_MODEL_OPTIONS_INIT;
-    options.device = FLATCLIP_DEVICE_CUDA;
-    if (flatclip_plan(p->model_path, &options, NULL, NULL, NULL, NULL, NULL, &err) != FLATCLIP_OK)
-        fprintf(p->out, "device memory, failing CUDA calls: skipped: this build has no CUDA (%s)\n",
-                err.message);
+    if (info->device == FLATCLIP_DEVICE_CUDA)
+        stress_cuda_watch();
+    else
+        fprintf(p->out, "device memory: skipped: the model is on the CPU%s%s\n",
+                info->fallback[0] ? ": " : "", info->fallback);
 }
 
 static void inject_faults(stress_program *p)
@@ -103,7 +103,7 @@ static void inject_faults(stress_program *p)
     const stress_fault_plan plan = { p->model_path, p->model, &p->pictures, p->options.seed,
                                      p->out };
     const int results[] = { stress_fail_allocations(&plan), stress_fill_disk(&plan),
-                            stress_send_signals(&plan) };
+                            stress_send_signals(&plan), stress_fail_cuda_calls(&plan) };
     int good = 0, skipped = 0;
     for (int i = 0; i < KINDS; i++) {
         good += results[i] > 0;
@@ -140,7 +140,7 @@ static int run(stress_program *p)
         return 3;
     flatclip_model_describe(p->model, &info);
     introduce(p, info.backend);
-    say_what_is_skipped(p);
+    watch_device(p, &info);
     if (p->options.faults)
         inject_faults(p);
     if (p->options.loop && !run_loop(p))

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bench/stress/stress_cuda.h"
 #include "bench/stress/stress_heap.h"
 #include "bench/stress/stress_reading.h"
 
@@ -128,6 +129,11 @@ int stress_fail_allocations(const stress_fault_plan *plan)
     if (!stress_heap_can_fail()) {
         fprintf(plan->out, "faults: failing allocations: skipped: malloc is the %s's here\n",
                 stress_heap_source());
+        return -1;
+    }
+    if (stress_cuda_is_emulated()) {
+        fprintf(plan->out, "faults: failing allocations: skipped: the stand-in runtime's own would "
+                "fail, too\n");
         return -1;
     }
     const long loads = fail_each(plan, "model_load", load, (void *)plan->model_path);

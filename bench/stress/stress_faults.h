@@ -26,4 +26,8 @@ int stress_fill_disk(const stress_fault_plan *plan);
 /* The command line gets signals while it writes: the signal's exit code, no half file. */
 int stress_send_signals(const stress_fault_plan *plan);
 
+/* Every call of the CUDA runtime fails while a model is loaded and a session opened: a clean error
+ * each time, and no device memory kept. On the stand-in runtime only. */
+int stress_fail_cuda_calls(const stress_fault_plan *plan);
+
 #endif

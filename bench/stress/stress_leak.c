@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "bench/stress/stress_leak.h"
 
+#include "bench/stress/stress_cuda.h"
+
 #ifdef FLATCLIP_PLANTED_LEAK
 
 #include <fcntl.h>
@@ -41,6 +43,8 @@ void stress_leak(long iteration)
         leaked = malloc(64);
     else if (strcmp(what, "resident") == 0)
         touch_page();
+    else if (strcmp(what, "device") == 0)
+        stress_cuda_leak(256);
     else if (strcmp(what, "descriptor") == 0)
         leaked = open("/dev/null", O_RDONLY) < 0 ? NULL : leaked;
     else if (strcmp(what, "thread") == 0)

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "bench/measure.h"
+#include "bench/stress/stress_cuda.h"
 #include "bench/stress/stress_heap.h"
 
 enum { SETTLE_TRIES = 1000 };
@@ -42,6 +43,7 @@ static size_t count_threads(void)
 void stress_read_process(stress_reading *reading)
 {
     char status[4096];
+    reading->device_used = stress_cuda_bytes();
     reading->heap = stress_heap_bytes();
     reading->blocks = stress_heap_blocks();
     reading->descriptors = count_descriptors();
@@ -66,6 +68,7 @@ int stress_has_grown(stress_reading *now, const stress_reading *limit, stress_gr
     const stress_growth checks[] = {
         { "engine bytes", limit->engine, now->engine },
         { "device bytes", limit->device, now->device },
+        { "device memory in use", limit->device_used, now->device_used },
         { "heap bytes", limit->heap, now->heap },
         { "heap blocks", limit->blocks, now->blocks },
         { "open descriptors", limit->descriptors, now->descriptors },
@@ -88,6 +91,7 @@ void stress_raise_limit(stress_reading *limit, const stress_reading *now)
 {
     raise_to(&limit->engine, now->engine);
     raise_to(&limit->device, now->device);
+    raise_to(&limit->device_used, now->device_used);
     raise_to(&limit->heap, now->heap);
     raise_to(&limit->blocks, now->blocks);
     raise_to(&limit->descriptors, now->descriptors);

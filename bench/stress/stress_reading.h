@@ -7,6 +7,7 @@
 typedef struct {
     size_t engine;      /* bytes that the models and sessions say they hold */
     size_t device;      /* how much of these lies on a GPU */
+    size_t device_used; /* bytes in use on that GPU, by whomever; 0 on the CPU */
     size_t heap;        /* bytes in use on the heap */
     size_t blocks;      /* blocks in use on the heap; 0 where they are not counted */
     size_t descriptors; /* open files */

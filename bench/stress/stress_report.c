@@ -46,9 +46,9 @@ static void print_text(FILE *to, const char *text)
 
 static void print_reading(FILE *to, const char *name, const stress_reading *r)
 {
-    fprintf(to, ", \"%s\": {\"engine\": %zu, \"device\": %zu, \"heap\": %zu, \"blocks\": %zu, "
+    fprintf(to, ", \"%s\": {\"engine\": %zu, \"device\": %zu, \"device_used\": %zu, \"heap\": %zu, \"blocks\": %zu, "
             "\"descriptors\": %zu, \"threads\": %zu, \"resident\": %zu, \"peak\": %zu}",
-            name, r->engine, r->device, r->heap, r->blocks, r->descriptors, r->threads,
+            name, r->engine, r->device, r->device_used, r->heap, r->blocks, r->descriptors, r->threads,
             r->resident, r->peak);
 }
 
