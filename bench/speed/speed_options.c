@@ -14,7 +14,7 @@ int speed_usage(FILE *to, int code)
           "       flatclip-bench --gate\n"
           "\n"
           "Times encoding of ready pixels, by batch; with --profile, each stage of the forward\n"
-          "pass (on the CPU only, for now); with --end-to-end, picture files to embeddings; with\n"
+          "pass; with --end-to-end, picture files to embeddings; with\n"
           "--preprocess, pictures to pixels on one thread. Shares are of this machine's own\n"
           "ceiling, measured in turns with what is timed (on the CPU only). --gate compares the\n"
           "matrix products with a plain loop, and fails if they are too slow for this CPU.\n"

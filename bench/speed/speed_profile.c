@@ -1,21 +1,25 @@
-/* Wraps the backend's operations in a clock. */
+/* Wraps the backend's operations in a stopwatch. */
 #define _GNU_SOURCE
 #include "bench/speed/speed_profile.h"
 
 #include <math.h>
 
 #include "bench/measure.h"
+#include "bench/speed/speed_stopwatch.h"
 #include "bench/speed/speed_work.h"
 #include "engine/session.h"
+#include "engine/tower.h"
 
-enum { WARM_UPS = 2 };
+enum { WARM_UPS = 2, MOST_OPERATIONS = SPEED_MARKS / 2 - 1 };
 
 /* ops is what the backend points to, and therefore how an operation finds the rest. */
 typedef struct {
     fc_backend_ops ops;
     const fc_backend_ops *real;
     const fc_tower *tower;
-    double seconds[SPEED_STAGES];
+    speed_stopwatch watch;
+    int operations;
+    speed_stage stage[MOST_OPERATIONS]; /* of each operation; its marks are 1 + 2 i and 2 + 2 i */
 } timing_table;
 
 static timing_table *table_of(fc_backend *be)
@@ -23,9 +27,15 @@ static timing_table *table_of(fc_backend *be)
     return (timing_table *)be->ops;
 }
 
-static void account(timing_table *table, speed_stage stage, double start)
+static void begin(timing_table *table)
 {
-    table->seconds[stage] += seconds_now() - start;
+    speed_stopwatch_mark(&table->watch);
+}
+
+static void end(timing_table *table, speed_stage stage)
+{
+    speed_stopwatch_mark(&table->watch);
+    table->stage[table->operations++] = stage;
 }
 
 /* Which part a layer belongs to: by where it stands in the model. */
@@ -47,51 +57,53 @@ static void patch_embed(fc_backend *be, const fc_workspace *ws, const fc_tower *
                         const void *pixels, fc_pixel_type type, int batch)
 {
     timing_table *table = table_of(be);
-    const double start = seconds_now();
+    begin(table);
     table->real->patch_embed(be, ws, tower, pixels, type, batch);
-    account(table, SPEED_PATCH_EMBED, start);
+    end(table, SPEED_PATCH_EMBED);
 }
 
 static void layernorm(fc_backend *be, fc_rows out, fc_rows in, const fc_norm *w, int rows,
                       int width)
 {
     timing_table *table = table_of(be);
-    const double start = seconds_now();
+    begin(table);
     table->real->layernorm(be, out, in, w, rows, width);
-    account(table, w == &table->tower->ln_post ? SPEED_HEAD : SPEED_LAYERNORM, start);
+    end(table, w == &table->tower->ln_post ? SPEED_HEAD : SPEED_LAYERNORM);
 }
 
 static void linear(fc_backend *be, fc_rows out, fc_rows in, const fc_linear *w, int rows,
                    fc_epilogue epilogue)
 {
     timing_table *table = table_of(be);
-    const double start = seconds_now();
+    begin(table);
     table->real->linear(be, out, in, w, rows, epilogue);
-    account(table, stage_of_linear(table->tower, w), start);
+    end(table, stage_of_linear(table->tower, w));
 }
 
 static void attention(fc_backend *be, fc_rows out, fc_rows q, fc_rows k, fc_rows v,
                       const fc_tower *tower, int queries, int batch)
 {
     timing_table *table = table_of(be);
-    const double start = seconds_now();
+    begin(table);
     table->real->attention(be, out, q, k, v, tower, queries, batch);
-    account(table, SPEED_ATTENTION, start);
+    end(table, SPEED_ATTENTION);
 }
 
 static void head(fc_backend *be, const fc_workspace *ws, const fc_tower *tower, int batch,
                  int normalize)
 {
     timing_table *table = table_of(be);
-    const double start = seconds_now();
+    begin(table);
     table->real->head(be, ws, tower, batch, normalize);
-    account(table, SPEED_HEAD, start);
+    end(table, SPEED_HEAD);
 }
 
 /* Everything else goes to the real operations as it is, and its time to the rest. */
 static void wrap(timing_table *table, fc_backend *be, const fc_tower *tower)
 {
-    *table = (timing_table){ .ops = *be->ops, .real = be->ops, .tower = tower };
+    table->ops = *be->ops;
+    table->real = be->ops;
+    table->tower = tower;
     table->ops.patch_embed = patch_embed;
     table->ops.layernorm = layernorm;
     table->ops.linear = linear;
@@ -107,20 +119,34 @@ typedef struct {
     double whole, ceiling, stage[SPEED_STAGES];
 } profile_sample;
 
-static flatclip_status take_sample(speed_run *run, timing_table *table, const uint8_t *pixels,
-                                   float *rows, profile_sample *sample, flatclip_error *err)
+/* The forward pass, operation by operation: on a GPU the same kernels as a graph has, from pixels
+ * that lie there. */
+static flatclip_status forward(const speed_run *run, fc_backend *be, timing_table *table,
+                               const void *pixels, flatclip_error *err)
 {
-    memset(table->seconds, 0, sizeof table->seconds);
-    sample->ceiling = run->ceiling ? speed_ceiling_flops(run->ceiling) : (double)NAN;
-    const double start = seconds_now();
-    const flatclip_status status =
-        flatclip_encode_pixels_u8(run->session, pixels, (size_t)run->batch, rows, NULL, err);
-    sample->whole = seconds_now() - start;
-    memcpy(sample->stage, table->seconds, sizeof sample->stage);
-    double known = 0;
-    for (int i = 0; i < SPEED_STAGES; i++)
-        known += sample->stage[i];
-    sample->stage[SPEED_REST] += sample->whole - known;
+    table->operations = 0;
+    speed_stopwatch_start(&table->watch);
+    speed_stopwatch_mark(&table->watch);
+    fc_run_image_tower(be, table->tower, &run->session->ws, pixels, FC_PIXELS_U8, run->batch, 1);
+    speed_stopwatch_mark(&table->watch);
+    return speed_stopwatch_stop(&table->watch, err);
+}
+
+static flatclip_status take_sample(const speed_run *run, fc_backend *be, timing_table *table,
+                                   const void *pixels, profile_sample *sample, flatclip_error *err)
+{
+    const double *at = table->watch.seconds;
+    *sample = (profile_sample){
+        .ceiling = run->ceiling ? speed_ceiling_flops(run->ceiling) : (double)NAN
+    };
+    const flatclip_status status = forward(run, be, table, pixels, err);
+    sample->whole = at[2 * table->operations + 1] - at[0];
+    sample->stage[SPEED_REST] = sample->whole;
+    for (int i = 0; i < table->operations; i++) {
+        const double seconds = at[2 * i + 2] - at[2 * i + 1];
+        sample->stage[table->stage[i]] += seconds;
+        sample->stage[SPEED_REST] -= seconds;
+    }
     return status;
 }
 
@@ -168,15 +194,15 @@ static void report_profile(const speed_run *run, const profile_sample *mean)
     report_stage(run, "whole", mean->whole, speed_forward_flop(&run->info, run->batch), mean);
 }
 
-static flatclip_status take_samples(speed_run *run, timing_table *table, const uint8_t *pixels,
-                                    float *rows, flatclip_error *err)
+static flatclip_status take_samples(const speed_run *run, fc_backend *be, timing_table *table,
+                                    const void *pixels, flatclip_error *err)
 {
     profile_sample *samples = malloc(SPEED_MAX_REPEATS * sizeof *samples);
     long repeats = 1;
     flatclip_status status = samples ? FLATCLIP_OK : FLATCLIP_ERR_MEMORY;
     for (long i = -WARM_UPS; status == FLATCLIP_OK && i < repeats; i++) {
         profile_sample sample;
-        status = take_sample(run, table, pixels, rows, &sample, err);
+        status = take_sample(run, be, table, pixels, &sample, err);
         if (i < 0)
             repeats = speed_repeats(run->options, sample.whole);
         else
@@ -190,24 +216,52 @@ static flatclip_status take_samples(speed_run *run, timing_table *table, const u
     return status;
 }
 
+/* A batch through the session, so that its pixels lie on the device and all is warm. */
+static flatclip_status warm_up(const speed_run *run, const uint8_t *pixels, flatclip_error *err)
+{
+    float *rows = malloc(speed_row_bytes(run->model, (size_t)run->batch));
+    const flatclip_status status =
+        rows ? flatclip_encode_pixels_u8(run->session, pixels, (size_t)run->batch, rows, NULL, err)
+             : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for %d embeddings", run->batch);
+    free(rows);
+    return status;
+}
+
+static flatclip_status profile(const speed_run *run, timing_table *table, const uint8_t *pixels,
+                               flatclip_error *err)
+{
+    fc_backend *be = &run->session->backend.base;
+    fc_cuda_stream stream = NULL;
+    const void *where = pixels;
+#ifdef FC_WITH_CUDA
+    if (run->session->cuda) {
+        fc_cuda_backend *cuda = fc_cuda_session_backend(run->session->cuda);
+        be = &cuda->base;
+        stream = cuda->stream;
+        where = fc_cuda_session_pixels(run->session->cuda);
+    }
+#endif
+    flatclip_status status = warm_up(run, pixels, err);
+    if (status == FLATCLIP_OK)
+        status = speed_stopwatch_open(&table->watch, stream, err);
+    if (status == FLATCLIP_OK) {
+        wrap(table, be, &run->model->tower);
+        status = take_samples(run, be, table, where, err);
+        be->ops = table->real;
+    }
+    speed_stopwatch_close(&table->watch);
+    return status;
+}
+
 flatclip_status speed_profile(speed_run *run, flatclip_error *err)
 {
-    if (run->info.device != FLATCLIP_DEVICE_CPU)
-        return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
-                       "--profile is not available on device %s in this version; use --device cpu",
-                       run->device);
+    timing_table *table = calloc(1, sizeof *table);
     uint8_t *pixels = speed_noise(run->model, run->batch);
-    float *rows = malloc(speed_row_bytes(run->model, (size_t)run->batch));
-    flatclip_status status =
-        fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the profile of %d images", run->batch);
-    if (pixels && rows) {
-        timing_table table;
-        fc_backend *be = &run->session->backend.base;
-        wrap(&table, be, &run->model->tower);
-        status = take_samples(run, &table, pixels, rows, err);
-        be->ops = table.real;
-    }
-    free(rows);
+    const flatclip_status status =
+        table && pixels ? profile(run, table, pixels, err)
+                        : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the profile of %d images",
+                                  run->batch);
     free(pixels);
+    free(table);
     return status;
 }

@@ -43,6 +43,16 @@ static size_t image_values(const flatclip_session *session)
     return side * side * 3;
 }
 
+fc_cuda_backend *fc_cuda_session_backend(fc_cuda_session *session)
+{
+    return &session->backend;
+}
+
+void *fc_cuda_session_pixels(const fc_cuda_session *session)
+{
+    return session->pixels;
+}
+
 /* -- The model -------------------------------------------------------------------------------- */
 
 static void weights_layout(flatclip_model *model, fc_arenas *arenas)

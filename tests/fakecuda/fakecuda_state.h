@@ -41,6 +41,7 @@ struct CUstream_st {
 struct CUevent_st {
     CUstream_st *stream = nullptr;
     long recorded = 0, reached = 0;
+    double reached_at = 0;      /* seconds on the host's clock */
 };
 
 namespace fakecuda {

@@ -1,6 +1,7 @@
 /* Streams are queues of operations, graphs are queues that are kept. */
 #include "tests/fakecuda/fakecuda_state.h"
 
+#include <chrono>
 #include <string.h>
 
 #include "tests/simt/simt.h"
@@ -275,7 +276,22 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         drain_until(event, event->recorded);
     event->stream = stream;
     const long count = ++event->recorded;
-    queue(stream, [=] { event->reached = count; });
+    queue(stream, [=] {
+        event->reached = count;
+        event->reached_at = std::chrono::duration<double>(
+                                std::chrono::steady_clock::now().time_since_epoch()).count();
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    ENTER(QUESTION);
+    if (!events.count(from) || !events.count(to) || !from->recorded || !to->recorded)
+        return fails(cudaErrorInvalidResourceHandle, "events that were not recorded have no time");
+    if (from->reached < from->recorded || to->reached < to->recorded)
+        return cudaErrorNotReady;
+    *milliseconds = (float)(1e3 * (to->reached_at - from->reached_at));
     return cudaSuccess;
 }
 
