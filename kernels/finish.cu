@@ -1,11 +1,11 @@
-/* What a matrix product of another library lacks: bias and activation, in a pass of its own over the
- * rows that it left. Ours have both in their epilogue; this is what that saves. */
+/* What a matrix product of another library lacks: bias and activation, in a pass of its own over
+ * the rows that it left. Ours have both in their epilogue; this is what that saves. */
 #include "kernels/device/epilogues.cuh"
 #include "kernels/launch.h"
 
 constexpr int THREADS = 256;
 
-/* A thread has two neighbouring columns, as in an epilogue; a block has half a thousand of a row. */
+/* A thread has two neighbouring columns, as in an epilogue; a block has 512 of a row. */
 template <class T, int EPILOGUE>
 KERNEL(THREADS, 4) finish_kernel(T *out, size_t stride, const float *bias, int columns)
 {

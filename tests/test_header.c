@@ -135,7 +135,7 @@ static const struct {
     { "kernels/", { "kernels/" } },
     { "weights_tools/", { "flatclip.h", "engine/base/", "weights_tools/" } },
     { "cli/", { "flatclip.h", "cli/", "weights_tools/", "engine/base/" } },
-    { "bench/", { "flatclip.h", "engine/", "bench/", "weights_tools/" } },
+    { "bench/", { "flatclip.h", "engine/", "bench/", "weights_tools/", "kernels/launch.h" } },
 };
 
 static int may_include(const char *path, const char *header)

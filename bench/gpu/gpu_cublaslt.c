@@ -57,7 +57,7 @@ struct gpu_cublaslt_product {
     char *parts[4];
 };
 
-/* Column by column, as cuBLAS has it, out is [columns, rows] = weight [k, columns]^T x [k, rows]. */
+/* Column by column, as cuBLAS has it: out [columns, rows] = weight [k, columns]^T x [k, rows]. */
 static int describe(gpu_cublaslt_product *p, fc_number number, int rows, int columns, int k)
 {
     const cudaDataType_t type = number == FC_NUMBER_F16 ? CUDA_R_16F : CUDA_R_16BF;

@@ -259,7 +259,7 @@ flatclip_status speed_profile(speed_run *run, flatclip_error *err)
     uint8_t *pixels = speed_noise(run->model, run->batch);
     const flatclip_status status =
         table && pixels ? profile(run, table, pixels, err)
-                        : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the profile of %d images",
+                        : fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for a profile of %d images",
                                   run->batch);
     free(pixels);
     free(table);

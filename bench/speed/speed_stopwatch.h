@@ -1,5 +1,5 @@
-/* Points in time between the operations of a forward pass, on whatever runs them: the CPU's clock, or
- * events on a GPU's stream, which cost next to nothing and are read when all is done. */
+/* Points in time between the operations of a forward pass, on whatever runs them: the CPU's clock,
+ * or events on a GPU's stream, which cost next to nothing and are read when all is done. */
 #ifndef SPEED_STOPWATCH_H
 #define SPEED_STOPWATCH_H
 

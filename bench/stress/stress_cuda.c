@@ -65,8 +65,8 @@ int stress_fail_cuda_calls(const stress_fault_plan *plan)
 {
     long failed = 0, successes = 0;
     if (!fakecuda_fail_at) {
-        fprintf(plan->out, "faults: failing CUDA calls: skipped: only the stand-in runtime can fail "
-                "them (make CUDA=standin)\n");
+        fprintf(plan->out, "faults: failing CUDA calls: skipped: only the stand-in runtime can "
+                "fail them (make CUDA=standin)\n");
         return -1;
     }
     for (long n = 0; n < MOST_CALLS && successes < ENOUGH_SUCCESSES; n++) {

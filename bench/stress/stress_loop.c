@@ -62,8 +62,8 @@ static void write_line(const stress_run *run, const stress_reading *now)
 {
     if (run->csv)
         fprintf(run->csv, "%ld,%zu,%zu,%zu,%zu,%zu,%zu,%zu,%zu,%zu\n", run->result->iterations,
-                now->engine, now->device, now->device_used, now->heap, now->blocks, now->resident, now->peak,
-                now->descriptors, now->threads);
+                now->engine, now->device, now->device_used, now->heap, now->blocks, now->resident,
+                now->peak, now->descriptors, now->threads);
 }
 
 /* Compares with what the warm-up reached. */
@@ -195,7 +195,8 @@ void stress_loop(const stress_options *options, const char *model_path,
     pthread_mutex_init(&run.team.loading, NULL);
     catch_signals();
     if (csv)
-        fputs("iteration,engine,device,device_used,heap,blocks,resident,peak,descriptors,threads\n", csv);
+        fputs("iteration,engine,device,device_used,heap,blocks,resident,peak,descriptors,threads"
+              "\n", csv);
     if (start_workers(&run)) {
         run_iterations(&run);
         stop_workers(&run);

@@ -46,10 +46,11 @@ static void print_text(FILE *to, const char *text)
 
 static void print_reading(FILE *to, const char *name, const stress_reading *r)
 {
-    fprintf(to, ", \"%s\": {\"engine\": %zu, \"device\": %zu, \"device_used\": %zu, \"heap\": %zu, \"blocks\": %zu, "
-            "\"descriptors\": %zu, \"threads\": %zu, \"resident\": %zu, \"peak\": %zu}",
-            name, r->engine, r->device, r->device_used, r->heap, r->blocks, r->descriptors, r->threads,
-            r->resident, r->peak);
+    fprintf(to, ", \"%s\": {\"engine\": %zu, \"device\": %zu, \"device_used\": %zu, "
+            "\"heap\": %zu, \"blocks\": %zu, \"descriptors\": %zu, \"threads\": %zu, "
+            "\"resident\": %zu, \"peak\": %zu}",
+            name, r->engine, r->device, r->device_used, r->heap, r->blocks, r->descriptors,
+            r->threads, r->resident, r->peak);
 }
 
 void stress_print_json(FILE *to, const stress_options *o, const char *backend,

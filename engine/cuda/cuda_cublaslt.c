@@ -126,8 +126,8 @@ flatclip_status fc_cublaslt_check(const fc_cublaslt_session *session, flatclip_e
 {
     if (session->status == CUBLAS_STATUS_SUCCESS)
         return FLATCLIP_OK;
-    return fc_fail(err, FLATCLIP_ERR_DEVICE, "%s: error %d of cublasStatus_t; use FLATCLIP_GEMM=own",
-                   session->lt->name, (int)session->status);
+    return fc_fail(err, FLATCLIP_ERR_DEVICE, "%s: error %d of cublasStatus_t; use "
+                   "FLATCLIP_GEMM=own", session->lt->name, (int)session->status);
 }
 
 /* What describes one product to it. Column by column, as it has matrices, ours are
@@ -246,8 +246,9 @@ void fc_cublaslt_gemm(fc_cublaslt_session *session, const fc_gemm *gemm)
 flatclip_status fc_cublaslt_load(fc_cublaslt **library, flatclip_error *err)
 {
     *library = NULL;
-    return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "FLATCLIP_GEMM=cublaslt: this build knows nothing "
-                   "of cuBLASLt; build where cublasLt.h is installed, or use FLATCLIP_GEMM=own");
+    return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "FLATCLIP_GEMM=cublaslt: this build knows "
+                   "nothing of cuBLASLt; build where cublasLt.h is installed, or use "
+                   "FLATCLIP_GEMM=own");
 }
 
 void fc_cublaslt_unload(fc_cublaslt *library)

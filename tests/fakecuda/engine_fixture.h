@@ -1,5 +1,5 @@
-/* What tests of the CUDA engine on the stand-in share: the machine, models, and that nothing is left
- * behind. */
+/* What tests of the CUDA engine on the stand-in share: the machine, models, and that nothing is
+ * left behind. */
 #ifndef FC_TEST_ENGINE_FIXTURE_H
 #define FC_TEST_ENGINE_FIXTURE_H
 
