@@ -13,7 +13,7 @@ $(BIN)/flatclip-gpu-check: $(STANDIN)
 endif
 
 # The kernels' tests, linked with what nvcc made instead of the emulator.
-DEVICE_TESTS := $(filter-out %/test_tower.o,$(filter $(SIMT_DIR)/test_%,$(SIMT_OBJ)))
+DEVICE_TESTS := $(filter-out %/test_tower.o,$(filter $(SIMT_DIR)/test_% %/kernel_test.o,$(SIMT_OBJ)))
 $(BUILD)/tests/gpu/run_on_device: tests/gpu/run_on_device.cpp $(DEVICE_TESTS) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)

@@ -31,3 +31,41 @@ double gpu_time(gpu_run *run, gpu_work *work, void *context, double seconds)
         return (double)NAN;
     return run->rehearse ? first : sort_for_median(rounds, ROUNDS);
 }
+
+/* -- Recorded --------------------------------------------------------------------------------- */
+
+enum { RECORDED = 10 };
+
+static int record(gpu_run *run, gpu_work *work, void *context, int calls, cudaGraphExec_t *graph)
+{
+    cudaGraph_t recorded = NULL;
+    work(context); /* the runtime loads kernels at their first launch, which recording cannot do */
+    if (!gpu_good(run, cudaStreamSynchronize(gpu_stream), "work that is timed") ||
+        !gpu_good(run, cudaStreamBeginCapture(gpu_stream, cudaStreamCaptureModeThreadLocal),
+                  "cudaStreamBeginCapture"))
+        return 0;
+    for (int i = 0; i < calls; i++)
+        work(context);
+    const int good = gpu_good(run, cudaStreamEndCapture(gpu_stream, &recorded), "recording") &&
+                     gpu_good(run, cudaGraphInstantiate(graph, recorded, 0),
+                              "cudaGraphInstantiate");
+    if (recorded)
+        (void)cudaGraphDestroy(recorded);
+    return good;
+}
+
+static void replay(void *graph)
+{
+    (void)cudaGraphLaunch(graph, gpu_stream);
+}
+
+double gpu_time_recorded(gpu_run *run, gpu_work *work, void *context, double seconds)
+{
+    const int calls = run->rehearse ? 1 : RECORDED;
+    cudaGraphExec_t graph = NULL;
+    if (!record(run, work, context, calls, &graph))
+        return (double)NAN;
+    const double taken = gpu_time(run, replay, graph, seconds);
+    (void)cudaGraphExecDestroy(graph);
+    return taken / calls;
+}

@@ -237,7 +237,7 @@ void fc_cublaslt_gemm(fc_cublaslt_session *session, const fc_gemm *gemm)
     forget(session->lt, &d);
     if (session->status == CUBLAS_STATUS_SUCCESS)
         session->status = status;
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (status == CUBLAS_STATUS_SUCCESS && (gemm->bias || gemm->epilogue != FC_GEMM_BIAS))
         fc_launch_finish(session->stream, gemm);
 }
 

@@ -11,28 +11,7 @@
 
 #include <cuda_runtime_api.h>
 #include <map>
-#include <stdarg.h>
 #include <stdlib.h>
-
-Outcome outcome;
-static unsigned random_state;
-
-void fail(const char *format, ...)
-{
-    if (!outcome.good)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(outcome.why, sizeof outcome.why, format, arguments);
-    va_end(arguments);
-    outcome.good = false;
-}
-
-float uniform()
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
-}
 
 /* -- Device memory ---------------------------------------------------------------------------- */
 
@@ -111,9 +90,7 @@ void simt::make_read_only(void *block)
 
 static bool run(const Test &test)
 {
-    random_state = 1;
-    outcome = Outcome();
-    test.run();
+    run_once(test);
     must(cudaDeviceSynchronize(), test.name);
     must(cudaGetLastError(), test.name);
     if (outcome.good)
@@ -124,24 +101,8 @@ static bool run(const Test &test)
     return outcome.good;
 }
 
-static bool is_wanted(const char *name, int count, char **parts)
-{
-    for (int i = 0; i < count; i++)
-        if (strstr(name, parts[i]))
-            return true;
-    return count == 0;
-}
-
 int main(int argc, char **argv)
 {
-    const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests };
-    int passed = 0, failed = 0;
-    for (const Test *list : lists)
-        for (const Test *test = list; test->name; test++)
-            if (is_wanted(test->name, argc - 1, argv + 1))
-                (run(*test) ? passed : failed)++;
-    printf("[  PASSED  ] %d test(s).\n", passed);
-    if (failed)
-        printf("[  FAILED  ] %d test(s)\n", failed);
-    return failed != 0;
+    return run_tests({ row_tests, gemm_tests, attention_tests, end_tests, layer_tests }, run, argc,
+                     argv);
 }

@@ -2,6 +2,7 @@
 #ifndef KERNEL_TEST_H
 #define KERNEL_TEST_H
 
+#include <initializer_list>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,5 +112,13 @@ struct Test {
     void (*run)();
     int only = -1;
 };
+
+/* Runs a test, from the same random numbers each time; what became of it is in outcome. */
+void run_once(const Test &test);
+
+/* Hands every test whose name contains one of the arguments, or every test if there are none, to
+ * run, which says whether it passed; prints the sums. Returns the exit code. */
+int run_tests(std::initializer_list<const Test *> lists, bool (*run)(const Test &), int argc,
+              char **argv);
 
 #endif

@@ -5,29 +5,7 @@
  *     run_kernels [NAME...]      only tests whose name contains one of these */
 #include "tests/simt/kernel_tests.h"
 
-#include <stdarg.h>
-
 #include "tests/simt/simt_models.h"
-
-Outcome outcome;
-static unsigned random_state;
-
-void fail(const char *format, ...)
-{
-    if (!outcome.good)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(outcome.why, sizeof outcome.why, format, arguments);
-    va_end(arguments);
-    outcome.good = false;
-}
-
-float uniform()
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
-}
 
 /* Launches run at once. */
 void simt::queue_launch(CUstream_st *, const char *name, dim3 grid, dim3 block, size_t shared_bytes,
@@ -57,10 +35,8 @@ static bool run(const Test &test)
             continue;
         simt::settings.schedule = (simt::Schedule)i;
         simt::settings.rounding = (simt::Rounding)i; /* each order, each rounding */
-        random_state = 1;
-        outcome = Outcome();
         const simt::Counts before = simt::counts;
-        test.run();
+        run_once(test);
         check_banks(before);
         if (!outcome.good) {
             printf("[  FAILED  ] %s (threads %s, sums %s): %s\n", test.name, schedules[i],
@@ -72,30 +48,14 @@ static bool run(const Test &test)
     return true;
 }
 
-static bool is_wanted(const char *name, int count, char **parts)
-{
-    for (int i = 0; i < count; i++)
-        if (strstr(name, parts[i]))
-            return true;
-    return count == 0;
-}
-
 int main(int argc, char **argv)
 {
-    const Test *const lists[] = { row_tests, gemm_tests, attention_tests, end_tests,
-                                  layer_tests, tower_tests };
-    int passed = 0, failed = 0;
-    for (const Test *list : lists)
-        for (const Test *test = list; test->name; test++)
-            if (is_wanted(test->name, argc - 1, argv + 1))
-                (run(*test) ? passed : failed)++;
+    const int failed = run_tests({ row_tests, gemm_tests, attention_tests, end_tests, layer_tests,
+                                   tower_tests }, run, argc, argv);
     printf("note: %.3g loads of matrices, %.4f waves each; %.3g products, %.3g accesses\n",
            (double)simt::counts.matrix_loads,
            simt::counts.matrix_loads ? (double)simt::counts.matrix_waves /
                                            (4 * (double)simt::counts.matrix_loads) : 0,
            (double)simt::counts.multiplies, (double)(simt::counts.loads + simt::counts.stores));
-    printf("[  PASSED  ] %d test(s).\n", passed);
-    if (failed)
-        printf("[  FAILED  ] %d test(s)\n", failed);
-    return failed != 0;
+    return failed;
 }
