@@ -17,7 +17,8 @@
 #   make growth-table  the same loop in PyTorch and flatclip, bytes a pass (as bench-peers)
 #   make gpu-check   on a machine with a GPU: right, flat, fast? (needs make, gcc, nvcc; 8 minutes)
 #   make gpu-check-rehearse  the same on the emulator
-#   make bench-peers PyTorch (open_clip) and flatclip side by side (needs python3 and the network)
+#   make bench-peers PyTorch, ONNX Runtime, OpenVINO and others beside flatclip, into
+#                    docs/PERFORMANCE.md (needs python3 and the network; 25 minutes, QUICK=1: 5)
 #   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
 #
@@ -258,17 +259,6 @@ fuzz:
 fuzz-here: $(FUZZERS)
 	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZERS)
 
-build/peers/ready: bench/requirements.txt
-	python3 -m venv build/peers
-	build/peers/bin/pip install -q -r bench/requirements.txt
-	@touch $@
-bench-peers: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
-	build/peers/bin/python bench/compare_open_clip.py -m $(MODELS_DIR)/vitb32.safetensors
-
-bench-convert: all $(MODELS_DIR)/vitb32.safetensors build/peers/ready
-	build/peers/bin/python bench/compare_convert.py -m $(MODELS_DIR)/vitb32.safetensors \
-	    $(if $(CHECKPOINT),--checkpoint '$(CHECKPOINT)')
-
 # -- Installing --------------------------------------------------------------------------------
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 INSTALLED := bin/flatclip include/flatclip.h lib/libflatclip.a lib/libflatclip.so \
@@ -297,7 +287,7 @@ help:
 clean:
 	$(RM) -r build
 
-.PHONY: all demo test test-full deps fuzz fuzz-here bench-peers bench-convert install uninstall help clean FORCE
+.PHONY: all demo test test-full deps fuzz fuzz-here install uninstall help clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 FORCE:

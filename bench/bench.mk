@@ -44,9 +44,32 @@ planted-leak-device: $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/micro.safeten
 $(BUILD)/tests/test_bench: $(BUILD)/bench/speed/speed_work.o
 $(BUILD)/tests/test_stress: $(BUILD)/bench/stress/stress_trend.o | $(LEAKY)
 
-growth-table: $(BIN)/flatclip-stress $(BIN)/flatclip-demo $(MODELS_DIR)/vitb32.safetensors \
+# -- Others beside us ----------------------------------------------------------------------------
+# What no comparison can do without; and each peer alone, because one that cannot be installed is
+# left out by name.
+build/peers/ready: bench/peers/requirements.txt
+	python3 -m venv build/peers
+	build/peers/bin/pip install -q -r bench/peers/requirements.txt
+	@touch $@
+build/peers/all: build/peers/ready bench/peers/optional.txt
+	@grep -v '^#' bench/peers/optional.txt | while read -r packages; do \
+	    echo "  PIP $$packages"; \
+	    build/peers/bin/pip install -q $$packages || echo "not installed: $$packages"; \
+	done
+	@touch $@
+
+PEERS_MODEL := $(MODELS_DIR)/vitb32.safetensors
+bench-peers: all $(PEERS_MODEL) build/peers/all
+	build/peers/bin/python bench/peers/bench_peers.py -m $(PEERS_MODEL) --folder build/peers/files \
+	    $(if $(QUICK),--quick,--write docs/PERFORMANCE.md)
+
+bench-convert: all $(PEERS_MODEL) build/peers/ready
+	build/peers/bin/python bench/compare_convert.py -m $(PEERS_MODEL) \
+	    $(if $(CHECKPOINT),--checkpoint '$(CHECKPOINT)')
+
+growth-table: $(BIN)/flatclip-stress $(BIN)/flatclip-demo $(PEERS_MODEL) \
               build/peers/ready
-	build/peers/bin/python bench/growth_table.py -m $(MODELS_DIR)/vitb32.safetensors \
+	build/peers/bin/python bench/growth_table.py -m $(PEERS_MODEL) \
 	    --programs $(BIN)
 
-.PHONY: planted-leak planted-leak-device growth-table
+.PHONY: planted-leak planted-leak-device bench-peers bench-convert growth-table

@@ -112,14 +112,14 @@ def run_variant(name, weights):
     import torch
     from PIL import Image
 
-    sys.path.insert(0, os.path.join(ROOT, "bench"))
-    from compare_open_clip import load_open_clip
+    sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
+    from peer_models import normalise, open_clip_model, read_model, recipe
 
-    model, preprocess = load_open_clip(weights)
+    model = open_clip_model(weights)
     gpu = torch.cuda.is_available()
     device = torch.device("cuda" if gpu else "cpu")
     model = model.to(device)
-    image = preprocess(Image.open(PHOTO))[None].to(device)
+    image = torch.from_numpy(normalise([recipe(Image.open(PHOTO))], read_model(weights)[1])).to(device)
     loop = VARIANTS[name][0]
     with torch.no_grad():
         for count in (1, PASSES if name == "batching" else 1):  # libraries and allocators settle
