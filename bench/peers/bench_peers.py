@@ -176,10 +176,9 @@ def speed(workers, settings, threads, ours, what):
 def growth(workers, settings):
     rows = []
     for name, worker in workers.items():
-        before, after = worker.do("grow", calls=settings.growing_calls)
-        rows.append([title(name), f"{after - before:,}", f"{after / 2**20:.0f}"])
-    return table([f"resident memory over {settings.growing_calls} calls, batch 1", "growth, bytes", "MiB in the end"],
-                 rows)
+        before, after, calls = worker.do("grow", calls=settings.growing_calls, seconds=60)
+        rows.append([title(name), str(calls), f"{after - before:,}", f"{after / 2**20:.0f}"])
+    return table(["resident memory, batch 1", "calls", "growth, bytes", "MiB in the end"], rows)
 
 
 def run_measured(command):
@@ -330,7 +329,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-m", "--model", required=True, help="a full-size ViT-B/32 model file")
     parser.add_argument("--folder", required=True, help="for the peers' files, kept")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", metavar="FILE", help="put the tables into this Markdown file")
     args = parser.parse_args()

@@ -6,7 +6,8 @@
     {"do": "rows", "path": P}            encodes the pixels in P.npy, and leaves P-NAME.npy
     {"do": "time", "batch": B, "seconds": S}   median seconds of a call: one that does not count, then
                                                as many as fit, three at least (one, if that is long)
-    {"do": "grow", "calls": N}           resident bytes after a tenth of N calls more, and after N more
+    {"do": "grow", "calls": N, "seconds": S}   resident bytes after a tenth of N calls more, and after N
+                                               more, or as many as S seconds allow; and how many
 
     peer_worker.py --cold NAME MODEL.safetensors FOLDER PHOTO
 
@@ -63,14 +64,15 @@ class Worker:
             calls.append(time.perf_counter() - start)
         return statistics.median(calls)
 
-    def grow(self, calls):
+    def grow(self, calls, seconds):
         pixels = self.noise(1)
         for _ in range(calls // 10):
             self.encode(pixels)
-        before = resident()
-        for _ in range(calls):
+        before, done, end = resident(), 0, time.perf_counter() + seconds
+        while done < calls and time.perf_counter() < end:
             self.encode(pixels)
-        return [before, resident()]
+            done += 1
+        return [before, resident(), done]
 
 
 def serve(arguments):
