@@ -57,8 +57,8 @@ def run_torch(compute, threads, dtype=None):
 
     def encode(pixels):
         with torch.inference_mode():
-            rows = compute(torch.from_numpy(pixels).to(dtype))
-            return (rows / rows.norm(dim=1, keepdim=True)).float().numpy()
+            rows = compute(torch.from_numpy(pixels).to(dtype)).float()
+            return (rows / rows.norm(dim=1, keepdim=True)).numpy()
 
     return encode
 

@@ -183,16 +183,21 @@ static cublasStatus_t describe_matrices(const fc_cublaslt *lt, const fc_gemm *g,
     return status;
 }
 
-/* The first of its heuristics that makes do with the workspace. */
+/* The first of its heuristics that makes do with the workspace, and adds up in float32. */
 static cublasStatus_t choose(const fc_cublaslt_session *s, description *d)
 {
     const fc_cublaslt *lt = s->lt;
     const uint64_t workspace = FC_CUBLASLT_WORKSPACE;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of K in float32 */
     int found = 0;
     cublasStatus_t status = lt->cublasLtMatmulPreferenceCreate_(&d->preference);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->cublasLtMatmulPreferenceSetAttribute_(
             d->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->cublasLtMatmulPreferenceSetAttribute_(
+            d->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
+            sizeof reduction);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->cublasLtMatmulAlgoGetHeuristic_(s->handle, d->operation, d->weight, d->x,
                                                      d->out, d->out, d->preference, 1, &d->chosen,
