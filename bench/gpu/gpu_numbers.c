@@ -177,10 +177,22 @@ static void report_growth(gpu_run *run, const char *what, size_t before, size_t 
               NULL);
 }
 
+/* The host's memory is the driver's, too, which may take a little; or the emulator's, which takes
+ * what it likes. That the engine takes none is what tests/test_allocations.c counts. */
+static void report_host_growth(gpu_run *run, const char *what, size_t before, size_t after,
+                               size_t allowed)
+{
+    if (run->rehearse)
+        gpu_found(&run->report, GPU_MEASURED, what, (double)after - (double)before, "bytes",
+                  "with the emulator's own");
+    else
+        report_growth(run, what, before, after, allowed);
+}
+
 void gpu_flat(gpu_run *run)
 {
     const long warm_up = run->rehearse ? 2 : 200, iterations = run->rehearse ? 20 : 10000;
-    enum { MOST = 8, RESIDENT_SLACK = 1 << 20 };
+    enum { MOST = 8, HEAP_SLACK = 4096, RESIDENT_SLACK = 1 << 20 };
     float rows[MOST * 64];
     flatclip_error err;
     memory_reading before = { 0 };
@@ -198,8 +210,8 @@ void gpu_flat(gpu_run *run)
         const memory_reading after = read_memory(session);
         gpu_found(&run->report, GPU_MEASURED, "encodes", (double)iterations, "", NULL);
         report_growth(run, "device memory taken", after.free_on_device, before.free_on_device, 0);
-        report_growth(run, "heap in use", before.heap, after.heap, 0);
-        report_growth(run, "resident memory", before.resident, after.resident, RESIDENT_SLACK);
+        report_host_growth(run, "heap in use", before.heap, after.heap, HEAP_SLACK);
+        report_host_growth(run, "resident memory", before.resident, after.resident, RESIDENT_SLACK);
     } else if (session) {
         gpu_said(&run->report, GPU_FAIL, "encoding", err.message);
     }
