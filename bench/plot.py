@@ -94,7 +94,7 @@ def throughput(rows):
 
 def memory(rows):
     names = {"resident": "resident memory", "heap": "heap in use", "engine": "engine: weights, session"}
-    if any(int(row["device_used"]) for row in rows):
+    if any(int(row.get("device_used", 0)) for row in rows):
         names["device_used"] = "device memory in use"
     lines = {name: [(int(row["iteration"]), int(row[key]) / 2**20) for row in rows] for key, name in names.items()}
     chart = Chart("Memory by iteration", "iteration", "MiB", lines)

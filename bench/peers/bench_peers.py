@@ -41,8 +41,8 @@ class Settings:
         self.model, self.folder = args.model, args.folder
         self.rounds, self.seconds = (2, 0.1) if args.quick else (args.rounds, 0.5)
         self.batches = (1, 8) if args.quick else (1, 8, 32)
-        self.starts = 1 if args.quick else 3
-        self.growing_calls = 40 if args.quick else 1000
+        self.starts = 1 if args.quick else 2
+        self.growing_calls, self.growing_seconds = (40, 10) if args.quick else (1000, 40)
 
 
 def say(text):
@@ -176,7 +176,7 @@ def speed(workers, settings, threads, ours, what):
 def growth(workers, settings):
     rows = []
     for name, worker in workers.items():
-        before, after, calls = worker.do("grow", calls=settings.growing_calls, seconds=60)
+        before, after, calls = worker.do("grow", calls=settings.growing_calls, seconds=settings.growing_seconds)
         rows.append([title(name), str(calls), f"{after - before:,}", f"{after / 2**20:.0f}"])
     return table(["resident memory, batch 1", "calls", "growth, bytes", "MiB in the end"], rows)
 
@@ -281,28 +281,33 @@ def measure(settings, left_out):
     """All tables, in the order of the report."""
     make_files(settings, left_out)
     tables = []
+
+    def add(text):
+        say("\n" + text)  # as it comes: the rest takes a while
+        tables.append(text)
+
     names = [name for name in PEERS if name not in left_out]
-    tables.append(processes(names, settings, left_out))
+    add(processes(names, settings, left_out))
     cpus = len(os.sched_getaffinity(0))
     for threads in [n for n in (1, 2) if n <= cpus]:
         say(f"encoding, {threads} threads")
         workers = open_workers([name for name in names if name not in left_out], settings, threads, left_out)
         if threads == 1:
-            tables.append(agreement(workers, settings))
-        tables.append(speed(workers, settings, threads, OURS, "images a second"))
+            add(agreement(workers, settings))
+        add(speed(workers, settings, threads, OURS, "images a second"))
         if threads == min(2, cpus):
             say("growth")
-            tables.append(growth({n: w for n, w in workers.items() if PEERS[n][1] == "fp32"}, settings))
+            add(growth({n: w for n, w in workers.items() if PEERS[n][1] == "fp32"}, settings))
         for worker in workers.values():
             worker.close()
     say("text")
     workers = open_workers([name for name in TEXT_PEERS if name not in left_out], settings, 1, left_out)
     if OURS_TEXT in workers:
-        tables.append(speed(workers, settings, 1, OURS_TEXT, "captions of 77 tokens a second (flatclip: not built)"))
+        add(speed(workers, settings, 1, OURS_TEXT, "captions of 77 tokens a second (flatclip: not built)"))
     for worker in workers.values():
         worker.close()
     say("preprocessing")
-    tables.append(preprocessing(settings, left_out))
+    add(preprocessing(settings, left_out))
     return tables
 
 
