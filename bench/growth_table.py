@@ -113,13 +113,13 @@ def run_variant(name, weights):
     from PIL import Image
 
     sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
-    from peer_models import normalise, open_clip_model, read_model, recipe
+    from peer_models import normalise, open_clip_model, read_config, recipe
 
     model = open_clip_model(weights)
     gpu = torch.cuda.is_available()
     device = torch.device("cuda" if gpu else "cpu")
     model = model.to(device)
-    image = torch.from_numpy(normalise([recipe(Image.open(PHOTO))], read_model(weights)[1])).to(device)
+    image = torch.from_numpy(normalise([recipe(Image.open(PHOTO))], read_config(weights))).to(device)
     loop = VARIANTS[name][0]
     with torch.no_grad():
         for count in (1, PASSES if name == "batching" else 1):  # libraries and allocators settle

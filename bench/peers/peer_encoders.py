@@ -141,7 +141,7 @@ def open_faster_clip(model, folder, threads):
     import faster_clip
     from PIL import Image
 
-    config = peer_models.read_model(model)[1]
+    config = peer_models.read_config(model)
     engine, known = faster_clip.ClipModel(), {}
 
     def png(pixels):
@@ -175,7 +175,7 @@ def open_clip_cpp(model, folder, threads):
     context = clip_cpp.clip.clip_model_load(path_of(folder, "gguf").encode(), 0)
     if not context:
         raise RuntimeError("the GGUF file was not loaded")
-    dim = peer_models.read_model(model)[1]["embed_dim"]
+    dim = peer_models.read_config(model)["embed_dim"]
     library.clip_image_batch_encode.restype = ctypes.c_bool
 
     def encode_four(pixels):

@@ -15,17 +15,25 @@ PICTURES = os.path.join(ROOT, "tests/data/images/good/*.jpg")
 CHECKED = 8  # pictures
 
 
-def read_model(path):
-    """The tensors as numpy arrays, and the numbers of the configuration."""
+def read_config(path):
+    """The numbers of the configuration, without a look at the weights."""
     from safetensors import safe_open
 
     with safe_open(path, "np") as file:
         meta = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
     config = {key: int(value) for key, value in meta.items() if value.isdigit()}
     config["mean"], config["std"] = ([float(word) for word in meta[key].split()] for key in ("mean", "std"))
     config["quick"] = meta["activation"] == "quickgelu"
-    return tensors, config
+    return config
+
+
+def read_model(path):
+    """The tensors as numpy arrays, and the configuration."""
+    from safetensors import safe_open
+
+    with safe_open(path, "np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    return tensors, read_config(path)
 
 
 def recipe(image):

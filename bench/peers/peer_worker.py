@@ -87,10 +87,10 @@ def start_cold(name, model, folder, photo):
     """What a user's shortest script does: open, preprocess with Pillow, encode."""
     from PIL import Image
 
-    from peer_models import normalise, read_model, recipe
+    from peer_models import normalise, read_config, recipe
 
     encode = PEERS[name][3](model, folder, 1)
-    print(float(encode(normalise([recipe(Image.open(photo))], read_model(model)[1])).sum()))
+    print(float(encode(normalise([recipe(Image.open(photo))], read_config(model))).sum()))
 
 
 if __name__ == "__main__":
