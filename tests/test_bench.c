@@ -14,9 +14,8 @@
 #include <cmocka.h>
 
 #include "bench/speed/speed_work.h"
+#include "tests/program_output.h"
 #include "tests/temp_folder.h"
-
-enum { TEXT = 1 << 16 };
 
 #define MODEL "-m build/models/micro.safetensors "
 #define PHOTO "tests/data/images/good/cat_420.jpg"
@@ -27,12 +26,7 @@ static int run_bench(const char *words, char text[TEXT])
     const char *bin = getenv("BIN");
     char command[3 * PATH_MAX];
     snprintf(command, sizeof command, "%s/flatclip-bench %s", bin && *bin ? bin : "build", words);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    const size_t got = fread(text, 1, TEXT - 1, pipe);
-    text[got] = '\0';
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return run_command(command, text);
 }
 
 /* The rows of a run with --json; free the object. */

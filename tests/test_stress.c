@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "bench/stress/stress_trend.h"
+#include "tests/program_output.h"
 #include "tests/temp_folder.h"
 
 /* -- The trend --------------------------------------------------------------------------------- */
@@ -126,19 +127,12 @@ static void too_few_iterations_have_no_trend(void **state)
 
 /* -- The program ------------------------------------------------------------------------------- */
 
-enum { TEXT = 1 << 16 };
-
 /* Runs a program with the arguments in words; what it printed is in text. Returns its exit code. */
 static int run_stress(const char *program, const char *words, char text[TEXT])
 {
     char command[4 * PATH_MAX];
     snprintf(command, sizeof command, "%s 2>&1 %s", program, words);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    const size_t got = fread(text, 1, TEXT - 1, pipe);
-    text[got] = '\0';
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return run_command(command, text);
 }
 
 static const char *stress_path(char path[PATH_MAX])

@@ -109,6 +109,26 @@ static inline uint8_t *some_golden_pixels(size_t count)
     return golden_pixels("pixels_openai", images.names, count, SIDE);
 }
 
+/* Loads the nano model, opens a session and encodes three pictures, or none if pixels is NULL. */
+static inline flatclip_status whole_life(const uint8_t *pixels, flatclip_error *err)
+{
+    flatclip_model *model = NULL;
+    flatclip_session *session = NULL;
+    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
+    float rows[3 * MOST];
+    options.max_batch = 2;
+    options.threads = 1;
+    flatclip_status status = load_on("nano", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_F16, &model,
+                                     err);
+    if (status == FLATCLIP_OK)
+        status = flatclip_session_create(model, &options, &session, err);
+    if (status == FLATCLIP_OK && pixels)
+        status = flatclip_encode_pixels_u8(session, pixels, 3, rows, NULL, err);
+    flatclip_session_free(session);
+    flatclip_model_free(model);
+    return status;
+}
+
 /* Compares with the goldens of float64. */
 static inline void check_golden(flatclip_precision precision, size_t count, double tolerance)
 {

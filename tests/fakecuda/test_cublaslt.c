@@ -105,22 +105,6 @@ static void encoding_takes_nothing(void **state)
     free(pixels);
 }
 
-static flatclip_status open_and_close(flatclip_error *err)
-{
-    flatclip_model *model = NULL;
-    flatclip_session *session = NULL;
-    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
-    options.max_batch = 2;
-    options.threads = 1;
-    flatclip_status status = load_on("nano", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_F16, &model,
-                                     err);
-    if (status == FLATCLIP_OK)
-        status = flatclip_session_create(model, &options, &session, err);
-    flatclip_session_free(session);
-    flatclip_model_free(model);
-    return status;
-}
-
 static void every_call_that_fails_is_reported_and_leaves_nothing(void **state)
 {
     (void)state;
@@ -129,7 +113,7 @@ static void every_call_that_fails_is_reported_and_leaves_nothing(void **state)
     long *const calls = counter("fake_cublaslt_calls");
     machine.idle = 1;
     fakecuda_set_machine(&machine);
-    assert_int_equal(open_and_close(&err), FLATCLIP_OK);
+    assert_int_equal(whole_life(NULL, &err), FLATCLIP_OK);
     const long all = *calls;
     assert_true(all > 100);
     for (long i = 0; i < all; i++) {
@@ -137,7 +121,7 @@ static void every_call_that_fails_is_reported_and_leaves_nothing(void **state)
         snprintf(at, sizeof at, "%ld", i);
         setenv("FAKE_CUBLASLT_FAIL_AT", at, 1);
         *calls = 0;
-        if (open_and_close(&err) != FLATCLIP_ERR_DEVICE || !strstr(err.message, "cuBLASLt 13.1"))
+        if (whole_life(NULL, &err) != FLATCLIP_ERR_DEVICE || !strstr(err.message, "cuBLASLt 13.1"))
             fail_msg("call %ld of %ld failed unnoticed: %s", i, all, err.message);
         assert_int_equal(*counter("fake_cublaslt_live"), 0);
     }
@@ -170,7 +154,7 @@ static void own_products_need_no_library(void **state)
     flatclip_error err;
     setenv("FLATCLIP_GEMM", "own", 1);
     setenv("FLATCLIP_CUBLASLT", "/nowhere/libcublasLt.so", 1);
-    assert_int_equal(open_and_close(&err), FLATCLIP_OK);
+    assert_int_equal(whole_life(NULL, &err), FLATCLIP_OK);
     assert_int_equal(*counter("fake_cublaslt_calls"), 0);
 }
 

@@ -353,26 +353,6 @@ static void a_thousand_encodes_take_nothing(void **state)
 
 /* -- Failures --------------------------------------------------------------------------------- */
 
-/* Loads, opens and encodes. */
-static flatclip_status whole_life(const uint8_t *pixels, flatclip_error *err)
-{
-    flatclip_model *model = NULL;
-    flatclip_session *session = NULL;
-    flatclip_session_options options = FLATCLIP_SESSION_OPTIONS_INIT;
-    float rows[3 * MOST];
-    options.max_batch = 2;
-    options.threads = 1;
-    flatclip_status status = load_on("nano", FLATCLIP_DEVICE_CUDA, FLATCLIP_PRECISION_F16, &model,
-                                     err);
-    if (status == FLATCLIP_OK)
-        status = flatclip_session_create(model, &options, &session, err);
-    if (status == FLATCLIP_OK)
-        status = flatclip_encode_pixels_u8(session, pixels, 3, rows, NULL, err);
-    flatclip_session_free(session);
-    flatclip_model_free(model);
-    return status;
-}
-
 static void check_failing_calls(int error, flatclip_status expected)
 {
     flatclip_error err = { FLATCLIP_OK, "" };
