@@ -107,6 +107,28 @@ static inline uint64_t random_next(uint64_t *state)
     return (*state * 2685821657736338717u) >> 32;
 }
 
+/* Bytes of noise, always the same, the caller's to free; NULL without memory. */
+static inline uint8_t *new_noise(size_t bytes)
+{
+    uint8_t *noise = malloc(bytes);
+    uint64_t random = 1;
+    for (size_t i = 0; noise && i < bytes; i++)
+        noise[i] = (uint8_t)random_next(&random);
+    return noise;
+}
+
+/* Text as a JSON string. */
+static inline void print_quoted(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\' || (unsigned char)*text < 32)
+            fprintf(to, "\\u%04x", (unsigned char)*text);
+        else
+            fputc(*text, to);
+    fputc('"', to);
+}
+
 static inline int order_numbers(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

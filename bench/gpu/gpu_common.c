@@ -53,14 +53,11 @@ flatclip_session *gpu_open(gpu_run *run, const flatclip_model *model, int max_ba
 
 unsigned char *gpu_noise(size_t count)
 {
-    unsigned char *pixels = malloc(count * GPU_PICTURE);
-    uint64_t random = 1;
+    unsigned char *pixels = new_noise(count * GPU_PICTURE);
     if (!pixels) {
         fputs("flatclip-gpu-check: no memory for pixels\n", stderr);
         exit(1);
     }
-    for (size_t i = 0; i < count * GPU_PICTURE; i++)
-        pixels[i] = (unsigned char)random_next(&random);
     return pixels;
 }
 

@@ -23,19 +23,19 @@ enum { MOST_ENGINES = 8, MOST_PARTS = 32 };
     DO(cudnnBackendExecute) DO(cudnnGetErrorString)
 
 static struct {
-    void *library;
+    void *loaded;
 #define MEMBER(name) __typeof__(&name) name##_;
     FUNCTIONS(MEMBER)
 } dnn;
 
 static int load(void)
 {
-    if (!dnn.library)
-        dnn.library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    if (!dnn.library)
+    if (!dnn.loaded)
+        dnn.loaded = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    if (!dnn.loaded)
         return 0;
     int good = 1;
-#define FIND(name) good &= (*(void **)&dnn.name##_ = dlsym(dnn.library, #name)) != NULL;
+#define FIND(name) good &= (*(void **)&dnn.name##_ = dlsym(dnn.loaded, #name)) != NULL;
     FUNCTIONS(FIND)
     return good;
 }

@@ -19,7 +19,7 @@ const char *gpu_library_words(void)
 }
 
 typedef struct {
-    fc_cublaslt *library;
+    fc_cublaslt *provider;
     fc_cublaslt_session *session;
     char *workspace;
     const fc_gemm *gemm;
@@ -33,11 +33,11 @@ static void run_product(void *context)
 
 static int open_product(library_product *p, gpu_run *run, flatclip_error *err)
 {
-    if (fc_cublaslt_load(&p->library, err) != FLATCLIP_OK)
+    if (fc_cublaslt_load(&p->provider, err) != FLATCLIP_OK)
         return 0;
     p->workspace = gpu_zeros(run, FC_CUBLASLT_WORKSPACE);
     return p->workspace &&
-           fc_cublaslt_open(p->library, gpu_stream, p->workspace, &p->session, err) == FLATCLIP_OK;
+           fc_cublaslt_open(p->provider, gpu_stream, p->workspace, &p->session, err) == FLATCLIP_OK;
 }
 
 double gpu_library_time(gpu_run *run, const char *what, const fc_gemm *gemm, double seconds)
@@ -57,6 +57,6 @@ double gpu_library_time(gpu_run *run, const char *what, const fc_gemm *gemm, dou
     }
     fc_cublaslt_close(p.session);
     (void)cudaFree(p.workspace);
-    fc_cublaslt_unload(p.library);
+    fc_cublaslt_unload(p.provider);
     return taken;
 }

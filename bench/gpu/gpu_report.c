@@ -1,17 +1,9 @@
+#define _GNU_SOURCE
 #include "bench/gpu/gpu_report.h"
 
-static const char *const verdicts[] = { "PASS", "FAIL", "skipped", "" };
+#include "bench/measure.h"
 
-static void put_text(FILE *to, const char *text)
-{
-    fputc('"', to);
-    for (; text && *text; text++)
-        if (*text == '"' || *text == '\\' || (unsigned char)*text < 32)
-            fprintf(to, "\\u%04x", (unsigned char)*text);
-        else
-            fputc(*text, to);
-    fputc('"', to);
-}
+static const char *const verdicts[] = { "PASS", "FAIL", "skipped", "" };
 
 /* number is text that both the table and JSON can take, or NULL. */
 static void put(gpu_report *report, gpu_verdict verdict, const char *what, const char *number,
@@ -24,12 +16,12 @@ static void put(gpu_report *report, gpu_verdict verdict, const char *what, const
     if (!report->json)
         return;
     fprintf(report->json, "{\"part\": \"%s\", \"what\": ", report->part);
-    put_text(report->json, what);
+    print_quoted(report->json, what);
     if (number)
         fprintf(report->json, ", \"value\": %s, \"unit\": \"%s\"", number, unit);
     if (words) {
         fputs(", \"words\": ", report->json);
-        put_text(report->json, words);
+        print_quoted(report->json, words);
     }
     fprintf(report->json, ", \"verdict\": \"%s\"}\n",
             verdict == GPU_MEASURED ? "measured" : verdicts[verdict]);

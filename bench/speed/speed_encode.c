@@ -12,12 +12,7 @@ enum { WARM_UPS = 2, BATCHES_OF_FILES = 4, MOST_FILES = 1024 };
 uint8_t *speed_noise(const flatclip_model *model, int count)
 {
     const size_t side = (size_t)flatclip_model_image_size(model);
-    const size_t bytes = (size_t)count * side * side * 3;
-    uint8_t *pixels = malloc(bytes);
-    uint64_t random = 1;
-    for (size_t i = 0; pixels && i < bytes; i++)
-        pixels[i] = (uint8_t)random_next(&random);
-    return pixels;
+    return new_noise((size_t)count * side * side * 3);
 }
 
 size_t speed_row_bytes(const flatclip_model *model, size_t count)

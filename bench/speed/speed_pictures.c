@@ -90,15 +90,11 @@ static int report_picture(picture_timer *timer, const picture *p)
 static int resize_noise(picture_timer *timer)
 {
     const speed_options *o = timer->options;
-    const size_t bytes = (size_t)o->width * (size_t)o->height * 3;
-    uint8_t *pixels = malloc(bytes);
+    uint8_t *pixels = new_noise((size_t)o->width * (size_t)o->height * 3);
     if (!pixels) {
         fputs("flatclip-bench: no memory for the picture\n", stderr);
         return 0;
     }
-    uint64_t random = 1;
-    for (size_t i = 0; i < bytes; i++)
-        pixels[i] = (uint8_t)random_next(&random);
     const picture p = { "resize", { pixels, (int)o->width, (int)o->height, 0 }, NULL, 0 };
     const int good = report_picture(timer, &p);
     free(pixels);

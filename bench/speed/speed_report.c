@@ -1,9 +1,12 @@
 /* Prints rows as they come. */
+#define _GNU_SOURCE
 #include "bench/speed/speed_report.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "bench/measure.h"
 
 enum { NUMBER_WIDTH = 6, TEXT_WIDTH = 14 };
 
@@ -39,15 +42,8 @@ static void print_cell(FILE *to, const speed_cell *cell, const char *unknown)
         fputs(unknown, to);
     else if (!cell->text)
         fprintf(to, "%.*f", cell->digits, cell->number);
-    else {
-        fputc('"', to);
-        for (const char *c = cell->text; *c; c++)
-            if (*c == '"' || *c == '\\' || (unsigned char)*c < 32)
-                fprintf(to, "\\u%04x", (unsigned char)*c);
-            else
-                fputc(*c, to);
-        fputc('"', to);
-    }
+    else
+        print_quoted(to, cell->text);
 }
 
 static void print_json(const speed_report *report, const speed_cell *cells, int count)
