@@ -2,6 +2,7 @@
 #include "engine/cuda/cuda_backend.h"
 
 #include "engine/cuda/cuda_tiles.h"
+#include "engine/cuda/cuda_weights.h"
 
 static void *start_of(fc_rows rows)
 {
@@ -17,7 +18,7 @@ static void patch_embed(fc_backend *be, const fc_workspace *ws, const fc_tower *
         .number = cuda->number, .pixels = pixels, .floats = type == FC_PIXELS_F32,
         .weight = w->weight, .bias = w->bias, .x = start_of(ws->x), .x_stride = ws->x.stride,
         .image_size = tower->image_size, .patch_size = tower->patch_size, .batch = batch,
-        .width = tower->width, .k = (w->in + FC_CUDA_K_STEP - 1) / FC_CUDA_K_STEP * FC_CUDA_K_STEP,
+        .width = tower->width, .k = fc_cuda_patch_depth(tower),
     };
     fc_launch_patch_embed(cuda->stream, &embed);
     fc_launch_tokens(cuda->stream, start_of(ws->x), ws->x.stride, tower->class_token,

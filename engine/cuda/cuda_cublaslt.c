@@ -124,7 +124,7 @@ void fc_cublaslt_close(fc_cublaslt_session *session)
 
 flatclip_status fc_cublaslt_check(const fc_cublaslt_session *session, flatclip_error *err)
 {
-    if (session->status == CUBLAS_STATUS_SUCCESS)
+    if (!session || session->status == CUBLAS_STATUS_SUCCESS)
         return FLATCLIP_OK;
     return fc_fail(err, FLATCLIP_ERR_DEVICE, "%s: error %d of cublasStatus_t; use "
                    "FLATCLIP_GEMM=own", session->lt->name, (int)session->status);
@@ -139,34 +139,31 @@ typedef struct {
     cublasLtMatmulHeuristicResult_t chosen;
 } description;
 
-/* Onto the residual stream, the bias can be its own epilogue's: both are float32. */
-static cublasStatus_t describe_residual(const fc_cublaslt *lt, const fc_gemm *g,
-                                        cublasLtMatmulDesc_t operation)
-{
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const cudaDataType_t type = CUDA_R_32F;
-    cublasStatus_t status = lt->cublasLtMatmulDescSetAttribute_(
-        operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulDescSetAttribute_(
-            operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulDescSetAttribute_(
-            operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
-    return status;
-}
+/* Ends the function with the status of a call that was not a success. */
+#define LT_TRY(call)                                                                               \
+    do {                                                                                           \
+        const cublasStatus_t status_ = (call);                                                     \
+        if (status_ != CUBLAS_STATUS_SUCCESS)                                                      \
+            return status_;                                                                        \
+    } while (0)
 
 static cublasStatus_t describe_operation(const fc_cublaslt *lt, const fc_gemm *g, description *d)
 {
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    cublasStatus_t status =
-        lt->cublasLtMatmulDescCreate_(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulDescSetAttribute_(d->operation, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                     &transposed, sizeof transposed);
-    if (status == CUBLAS_STATUS_SUCCESS && g->epilogue == FC_GEMM_BIAS_RESIDUAL && g->bias)
-        status = describe_residual(lt, g, d->operation);
-    return status;
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const cudaDataType_t type = CUDA_R_32F;
+    LT_TRY(lt->cublasLtMatmulDescCreate_(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    LT_TRY(lt->cublasLtMatmulDescSetAttribute_(d->operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                                               &transposed, sizeof transposed));
+    if (g->epilogue != FC_GEMM_BIAS_RESIDUAL || !g->bias)
+        return CUBLAS_STATUS_SUCCESS;
+    /* Onto the residual stream, the bias can be its own epilogue's: both are float32. */
+    LT_TRY(lt->cublasLtMatmulDescSetAttribute_(d->operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                               &epilogue, sizeof epilogue));
+    LT_TRY(lt->cublasLtMatmulDescSetAttribute_(d->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                                               &type, sizeof type));
+    return lt->cublasLtMatmulDescSetAttribute_(d->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                               &g->bias, sizeof g->bias);
 }
 
 static cublasStatus_t describe_matrices(const fc_cublaslt *lt, const fc_gemm *g, description *d)
@@ -174,13 +171,9 @@ static cublasStatus_t describe_matrices(const fc_cublaslt *lt, const fc_gemm *g,
     const cudaDataType_t in = g->number == FC_NUMBER_F16 ? CUDA_R_16F : CUDA_R_16BF;
     const cudaDataType_t out = g->epilogue == FC_GEMM_BIAS_RESIDUAL ? CUDA_R_32F : in;
     const uint64_t rows = (uint64_t)g->rows, columns = (uint64_t)g->columns, k = (uint64_t)g->k;
-    cublasStatus_t status = lt->cublasLtMatrixLayoutCreate_(&d->weight, in, k, columns, g->k);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatrixLayoutCreate_(&d->x, in, k, rows, (int64_t)g->x_stride);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatrixLayoutCreate_(&d->out, out, columns, rows,
-                                                 (int64_t)g->out_stride);
-    return status;
+    LT_TRY(lt->cublasLtMatrixLayoutCreate_(&d->weight, in, k, columns, g->k));
+    LT_TRY(lt->cublasLtMatrixLayoutCreate_(&d->x, in, k, rows, (int64_t)g->x_stride));
+    return lt->cublasLtMatrixLayoutCreate_(&d->out, out, columns, rows, (int64_t)g->out_stride);
 }
 
 /* The first of its heuristics that makes do with the workspace, and adds up in float32. */
@@ -190,19 +183,14 @@ static cublasStatus_t choose(const fc_cublaslt_session *s, description *d)
     const uint64_t workspace = FC_CUBLASLT_WORKSPACE;
     const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of K in float32 */
     int found = 0;
-    cublasStatus_t status = lt->cublasLtMatmulPreferenceCreate_(&d->preference);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulPreferenceSetAttribute_(
-            d->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulPreferenceSetAttribute_(
-            d->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
-            sizeof reduction);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->cublasLtMatmulAlgoGetHeuristic_(s->handle, d->operation, d->weight, d->x,
-                                                     d->out, d->out, d->preference, 1, &d->chosen,
-                                                     &found);
-    return status == CUBLAS_STATUS_SUCCESS && found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status;
+    LT_TRY(lt->cublasLtMatmulPreferenceCreate_(&d->preference));
+    LT_TRY(lt->cublasLtMatmulPreferenceSetAttribute_(
+        d->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
+    LT_TRY(lt->cublasLtMatmulPreferenceSetAttribute_(
+        d->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction));
+    LT_TRY(lt->cublasLtMatmulAlgoGetHeuristic_(s->handle, d->operation, d->weight, d->x, d->out,
+                                               d->out, d->preference, 1, &d->chosen, &found));
+    return found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
 static void forget(const fc_cublaslt *lt, description *d)
@@ -222,17 +210,12 @@ static void forget(const fc_cublaslt *lt, description *d)
 static cublasStatus_t multiply(fc_cublaslt_session *s, const fc_gemm *g, description *d)
 {
     const float one = 1, onto = g->epilogue == FC_GEMM_BIAS_RESIDUAL ? 1 : 0;
-    cublasStatus_t status = describe_operation(s->lt, g, d);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = describe_matrices(s->lt, g, d);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = choose(s, d);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = s->lt->cublasLtMatmul_(s->handle, d->operation, &one, g->weight, d->weight, g->x,
-                                        d->x, &onto, g->out, d->out, g->out, d->out,
-                                        &d->chosen.algo, s->workspace, FC_CUBLASLT_WORKSPACE,
-                                        s->stream);
-    return status;
+    LT_TRY(describe_operation(s->lt, g, d));
+    LT_TRY(describe_matrices(s->lt, g, d));
+    LT_TRY(choose(s, d));
+    return s->lt->cublasLtMatmul_(s->handle, d->operation, &one, g->weight, d->weight, g->x, d->x,
+                                  &onto, g->out, d->out, g->out, d->out, &d->chosen.algo,
+                                  s->workspace, FC_CUBLASLT_WORKSPACE, s->stream);
 }
 
 void fc_cublaslt_gemm(fc_cublaslt_session *session, const fc_gemm *gemm)

@@ -39,7 +39,7 @@ void fc_cublaslt_close(fc_cublaslt_session *session);
  * is called when a session is opened and recorded, not when it encodes. */
 void fc_cublaslt_gemm(fc_cublaslt_session *session, const fc_gemm *gemm);
 
-/* OK, or why one of the products so far could not be queued. Errors: DEVICE. */
+/* OK, or why one of the products so far could not be queued; OK for NULL. Errors: DEVICE. */
 flatclip_status fc_cublaslt_check(const fc_cublaslt_session *session, flatclip_error *err);
 
 #endif

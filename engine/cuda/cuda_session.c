@@ -189,6 +189,14 @@ static void run_blocks(flatclip_session *session, int batch)
                         !session->options.no_normalize);
 }
 
+/* Waits for what was launched, and says what went wrong with it. */
+static flatclip_status settle(fc_cuda_session *s, flatclip_error *err)
+{
+    FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
+    FC_TRY(fc_cuda_check(cudaGetLastError(), "a first launch", err));
+    return fc_cuda_check(cudaStreamSynchronize(s->compute), "cudaStreamSynchronize", err);
+}
+
 /* The runtime loads a kernel when it is first launched, which recording cannot do: every one that
  * any batch may need runs once, on zeros. */
 static flatclip_status load_kernels(flatclip_session *session, flatclip_error *err)
@@ -206,8 +214,7 @@ static flatclip_status load_kernels(flatclip_session *session, flatclip_error *e
         run_blocks(session, 1);
     }
     s->backend.forced_tile = -1;
-    FC_TRY(fc_cuda_check(cudaGetLastError(), "a first launch", err));
-    return fc_cuda_check(cudaStreamSynchronize(s->compute), "cudaStreamSynchronize", err);
+    return settle(s, err);
 }
 
 /* A recording that failed is ended all the same, so that the stream can be destroyed. */
@@ -220,28 +227,19 @@ static flatclip_status record(flatclip_session *session, int batch, cudaGraph_t 
     run_blocks(session, batch);
     const cudaError_t queued = cudaGetLastError();
     const cudaError_t ended = cudaStreamEndCapture(s->compute, graph);
-    if (s->backend.cublaslt)
-        FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
+    FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
     FC_TRY(fc_cuda_check(queued, "a recorded launch", err));
     return fc_cuda_check(ended, "cudaStreamEndCapture", err);
-}
-
-/* cuBLASLt chooses kernels by shape, and those, too, must have run before they are recorded. */
-static flatclip_status run_once(flatclip_session *session, int batch, flatclip_error *err)
-{
-    fc_cuda_session *s = session->cuda;
-    run_blocks(session, batch);
-    FC_TRY(fc_cublaslt_check(s->backend.cublaslt, err));
-    FC_TRY(fc_cuda_check(cudaGetLastError(), "a first launch", err));
-    return fc_cuda_check(cudaStreamSynchronize(s->compute), "cudaStreamSynchronize", err);
 }
 
 static flatclip_status make_graph(flatclip_session *session, int bucket, flatclip_error *err)
 {
     fc_cuda_session *s = session->cuda;
     cudaGraph_t graph = NULL;
-    if (s->backend.cublaslt)
-        FC_TRY(run_once(session, s->sizes[bucket], err));
+    if (s->backend.cublaslt) { /* it chooses kernels by shape: those, too, run before recording */
+        run_blocks(session, s->sizes[bucket]);
+        FC_TRY(settle(s, err));
+    }
     flatclip_status status = record(session, s->sizes[bucket], &graph, err);
     if (status == FLATCLIP_OK)
         status = fc_cuda_check(cudaGraphInstantiate(&s->graph[bucket], graph, 0),
