@@ -9,6 +9,7 @@
 #include "bench/speed/speed_pictures.h"
 #include "bench/speed/speed_profile.h"
 #include "engine/base/cpu_count.h"
+#include "engine/model.h"
 
 /* Where the words go that are no results: kept out of the object. */
 static void say_where(const speed_run *run)
@@ -78,7 +79,7 @@ static flatclip_status measure_model(const speed_options *o, speed_report *repor
     if (status == FLATCLIP_OK) {
         flatclip_model_describe(run.model, &run.info);
         run.device = run.info.device == FLATCLIP_DEVICE_CUDA ? "cuda" : "cpu";
-        run.precision = speed_precision_name(run.info.precision);
+        run.precision = fc_precision_name(run.info.precision);
     }
     for (int i = 0; status == FLATCLIP_OK && i < o->threads.count; i++)
         status = measure_threads(&run, o->threads.values[i], err);

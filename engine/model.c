@@ -12,7 +12,7 @@
 
 enum { MAX_LOADING_THREADS = 8 }; /* more wait for memory, not for each other */
 
-static const char *precision_name(flatclip_precision precision)
+const char *fc_precision_name(flatclip_precision precision)
 {
     switch (precision) {
     case FLATCLIP_PRECISION_AUTO: return "auto";
@@ -41,16 +41,6 @@ flatclip_status fc_model_options_read(const flatclip_model_options *options,
     return FLATCLIP_OK;
 }
 
-static const char *isa_name(fc_isa isa)
-{
-    switch (isa) {
-    case FC_ISA_PORTABLE: return "portable";
-    case FC_ISA_AVX2: return "avx2";
-    case FC_ISA_AVX512: return "avx512";
-    }
-    return "unknown";
-}
-
 /* -- Choosing a device ------------------------------------------------------------------------ */
 
 static flatclip_status choose_cpu(const flatclip_model_options *options, flatclip_model *model,
@@ -60,12 +50,12 @@ static flatclip_status choose_cpu(const flatclip_model_options *options, flatcli
         options->precision != FLATCLIP_PRECISION_F32)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE,
                        "precision %s is not available on the CPU in this version; use f32%s%s",
-                       precision_name(options->precision), model->fallback[0] ? ". " : "",
+                       fc_precision_name(options->precision), model->fallback[0] ? ". " : "",
                        model->fallback);
     model->compute = &fc_cpu_compute;
     model->device = FLATCLIP_DEVICE_CPU;
     model->precision = FLATCLIP_PRECISION_F32;
-    snprintf(model->backend, sizeof model->backend, "cpu/%s", isa_name(model->isa));
+    snprintf(model->backend, sizeof model->backend, "cpu/%s", fc_isa_name(model->isa));
     return FLATCLIP_OK;
 }
 

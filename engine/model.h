@@ -36,6 +36,9 @@ flatclip_status fc_model_plan(const char *path, const flatclip_model_options *op
 flatclip_status fc_model_options_read(const flatclip_model_options *options,
                                       flatclip_model_options *full, flatclip_error *err);
 
+/* "f16" */
+const char *fc_precision_name(flatclip_precision precision);
+
 void fc_model_describe(const flatclip_model *model, flatclip_model_info *info);
 
 #endif

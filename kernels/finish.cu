@@ -17,6 +17,8 @@ KERNEL(THREADS, 4) finish_kernel(T *out, size_t stride, const float *bias, int c
     epilogue(m, n, sums.x, sums.y);
 }
 
+/* -- Launchers -------------------------------------------------------------------------------- */
+
 template <class T, int EPILOGUE> static void launch(fc_cuda_stream stream, const fc_gemm *g)
 {
     T *out = (T *)g->out;

@@ -79,9 +79,3 @@ int gpu_good(gpu_run *run, int code, const char *call)
     gpu_said(&run->report, GPU_FAIL, call, cudaGetErrorString((cudaError_t)code));
     return 0;
 }
-
-const char *gpu_precision_name(flatclip_precision precision)
-{
-    static const char *const names[] = { "auto", "f32", "bf16", "f16", "int8" };
-    return names[precision];
-}

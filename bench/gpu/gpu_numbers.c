@@ -7,6 +7,7 @@
 
 #include "bench/gpu/gpu_parts.h"
 #include "bench/measure.h"
+#include "engine/model.h"
 
 static const flatclip_precision precisions[] = { FLATCLIP_PRECISION_F32, FLATCLIP_PRECISION_F16,
                                                  FLATCLIP_PRECISION_BF16 };
@@ -66,7 +67,7 @@ static void check_golden(gpu_run *run, const gpu_goldens *goldens, const char *n
         const size_t dim = (size_t)flatclip_model_embed_dim(model);
         const double allowed = allowed_gap(precision, full);
         const int by_cosine = full && precision != FLATCLIP_PRECISION_F32;
-        snprintf(what, sizeof what, "%s %s", name, gpu_precision_name(precision));
+        snprintf(what, sizeof what, "%s %s", name, fc_precision_name(precision));
         if (flatclip_encode_pixels_u8(session, goldens->pixels, count, rows, NULL, &err) !=
             FLATCLIP_OK) {
             gpu_said(&run->report, GPU_FAIL, what, err.message);
@@ -137,7 +138,7 @@ static void check_bits(gpu_run *run, const char *name, flatclip_precision precis
         tried = encode_in(run, model, batches[b], pixels, count, b ? again : first);
         same += tried && (b == 0 || memcmp(first, again, bytes) == 0);
     }
-    snprintf(what, sizeof what, "%s %s, %d batch sizes", name, gpu_precision_name(precision),
+    snprintf(what, sizeof what, "%s %s, %d batch sizes", name, fc_precision_name(precision),
              sizes);
     snprintf(words, sizeof words, "%zu images, batch 1 to %d", count, batches[sizes - 1]);
     gpu_found(&run->report, same == sizes ? GPU_PASS : GPU_FAIL, what, same, "equal", words);

@@ -54,7 +54,4 @@ char *gpu_zeros(gpu_run *run, size_t bytes);
 /* Whether a CUDA call succeeded; says so if not. */
 int gpu_good(gpu_run *run, int code, const char *call);
 
-/* "f16" */
-const char *gpu_precision_name(flatclip_precision precision);
-
 #endif

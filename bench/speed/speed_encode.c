@@ -22,8 +22,7 @@ size_t speed_row_bytes(const flatclip_model *model, size_t count)
 
 static flatclip_status no_memory(flatclip_error *err)
 {
-    snprintf(err->message, sizeof err->message, "no memory for the measurement");
-    return err->status = FLATCLIP_ERR_MEMORY;
+    return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for the measurement");
 }
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include <getopt.h>
 
 #include "bench/measure.h"
+#include "engine/model.h"
 
 int speed_usage(FILE *to, int code)
 {
@@ -39,13 +40,6 @@ const char *speed_mode_name(speed_mode mode)
     return names[mode];
 }
 
-static const char *const precisions[] = { "auto", "f32", "bf16", "f16", "int8" };
-
-const char *speed_precision_name(flatclip_precision p)
-{
-    return precisions[p];
-}
-
 static int read_count(const char *word, long high, long *value)
 {
     return read_number(word, 1, high, value);
@@ -71,9 +65,9 @@ static int read_device_name(const char *word, long *value)
 
 static int read_precision(const char *word, long *value)
 {
-    for (long i = 0; i < (long)(sizeof precisions / sizeof *precisions); i++)
-        if (strcmp(word, precisions[i]) == 0) {
-            *value = i;
+    for (flatclip_precision p = FLATCLIP_PRECISION_AUTO; p <= FLATCLIP_PRECISION_INT8; p++)
+        if (strcmp(word, fc_precision_name(p)) == 0) {
+            *value = (long)p;
             return 1;
         }
     return 0;

@@ -39,8 +39,7 @@ int speed_usage(FILE *to, int code);
 /* Returns 0 if the command line is wrong. */
 int speed_read_options(int argc, char **argv, speed_options *options);
 
-const char *speed_mode_name(speed_mode mode);           /* "encode" */
-const char *speed_precision_name(flatclip_precision p); /* "f32" */
+const char *speed_mode_name(speed_mode mode); /* "encode" */
 
 /* How often a call that takes seconds is repeated: what was asked for, or 10 to 1000 times. */
 long speed_repeats(const speed_options *options, double seconds);

@@ -28,6 +28,7 @@ FILES = {
     "attention.cu": "attention query_alone",
     "patch_embed.cu": "patches",
     "head.cu": "the_head direction",
+    "finish.cu": "finishes",
 }
 
 CHANGES = [
