@@ -42,7 +42,7 @@ class Settings:
         self.rounds, self.seconds = (2, 0.1) if args.quick else (args.rounds, 0.5)
         self.batches = (1, 8) if args.quick else (1, 8, 32)
         self.starts = 1 if args.quick else 2
-        self.growing_calls, self.growing_seconds = (40, 10) if args.quick else (1000, 40)
+        self.growing_calls, self.growing_seconds = (40, 10) if args.quick else (1000, 120)
 
 
 def say(text):
@@ -297,7 +297,7 @@ def measure(settings, left_out):
         add(speed(workers, settings, threads, OURS, "images a second"))
         if threads == min(2, cpus):
             say("growth")
-            add(growth({n: w for n, w in workers.items() if PEERS[n][1] == "fp32"}, settings))
+            add(growth(workers, settings))
         for worker in workers.values():
             worker.close()
     say("text")
