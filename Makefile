@@ -127,14 +127,14 @@ all: $(LIBS) $(PROGRAMS)
 # Each instruction set in its own files, chosen at run time: the rest must run on any CPU. Elsewhere
 # than on x86-64 these files are empty.
 ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
-$(BUILD)/%_avx2.o:   ISA := -mavx2 -mfma
-$(BUILD)/%_avx512.o: ISA := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$(BUILD)/%_avx2.o:   OBJ_CFLAGS := -mavx2 -mfma
+$(BUILD)/%_avx512.o: OBJ_CFLAGS := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
 endif
 
 $(BUILD)/%.o: %.c $(BUILD)/flags Makefile | $(BUILD)/libraries
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(OBJ_CFLAGS) -MMD -MP -c $< -o $@
 
 # Two stamps that change only when their content does: the flags, so that another CC or CFLAGS
 # recompiles; and the objects, so that a removed source or another variant links again.

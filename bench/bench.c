@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "bench/measure.h"
+#include "bench/speed/speed_device.h"
 #include "bench/speed/speed_gate.h"
 #include "bench/speed/speed_pictures.h"
 #include "bench/speed/speed_profile.h"
@@ -12,16 +13,19 @@
 #include "engine/model.h"
 
 /* Where the words go that are no results: kept out of the object. */
-static void say_where(const speed_run *run)
+static void say_where(speed_run *run)
 {
     speed_report_note(run->report, "%sflatclip-bench: %s, %s, %d thread%s",
                       run->report->rows ? "\n" : "", run->info.backend, run->precision,
                       run->threads, run->threads == 1 ? "" : "s");
-    if (run->ceiling)
-        speed_report_note(run->report, "; ceiling %.1f GFLOP/s, memory %.1f GB/s\n",
-                          speed_ceiling_flops(run->ceiling) / 1e9, run->stream / 1e9);
+    const double flops = speed_ceiling_flops(&run->ceiling);
+    if (isnan(flops))
+        speed_report_note(run->report, "\n");
     else
-        speed_report_note(run->report, "; no ceiling is measured on this device\n");
+        speed_report_note(run->report, "; ceiling %.1f GFLOP/s, memory %.1f GB/s\n", flops / 1e9,
+                          run->ceiling.stream / 1e9);
+    if (isnan(flops))
+        speed_report_lack("the ceiling", run->ceiling.why);
 }
 
 static flatclip_status measure_batch(speed_run *run, flatclip_error *err)
@@ -42,20 +46,13 @@ static flatclip_status measure_batch(speed_run *run, flatclip_error *err)
 /* All batch sizes with one number of threads, beside a ceiling for as many. */
 static flatclip_status measure_threads(speed_run *run, long threads, flatclip_error *err)
 {
-    speed_ceiling ceiling = { .pool = NULL };
     fc_isa isa = FC_ISA_PORTABLE;
     flatclip_status status = FLATCLIP_OK;
     run->threads = threads ? (int)threads : fc_cpu_count();
-    run->ceiling = NULL;
-    run->stream = (double)NAN;
     if (run->info.device == FLATCLIP_DEVICE_CPU) {
         status = fc_isa_choose(&isa, err);
         if (status == FLATCLIP_OK)
-            status = speed_ceiling_open(&ceiling, isa, run->threads, err);
-        if (status == FLATCLIP_OK) {
-            run->ceiling = &ceiling;
-            run->stream = speed_ceiling_stream(&ceiling);
-        }
+            status = speed_ceiling_open(&run->ceiling, isa, run->threads, err);
     }
     if (status == FLATCLIP_OK)
         say_where(run);
@@ -63,13 +60,14 @@ static flatclip_status measure_threads(speed_run *run, long threads, flatclip_er
         run->batch = (int)run->options->batches.values[i];
         status = measure_batch(run, err);
     }
-    speed_ceiling_close(&ceiling);
+    speed_ceiling_close(&run->ceiling);
     return status;
 }
 
-/* One device and precision. */
+/* One device and precision, with the matrix products that FLATCLIP_GEMM asks for; *found is what
+ * AUTO became. */
 static flatclip_status measure_model(const speed_options *o, speed_report *report, long device,
-                                     long precision, flatclip_error *err)
+                                     long precision, flatclip_device *found, flatclip_error *err)
 {
     flatclip_model_options options = FLATCLIP_MODEL_OPTIONS_INIT;
     speed_run run = { .options = o, .report = report, .info = FLATCLIP_MODEL_INFO_INIT };
@@ -80,11 +78,30 @@ static flatclip_status measure_model(const speed_options *o, speed_report *repor
         flatclip_model_describe(run.model, &run.info);
         run.device = run.info.device == FLATCLIP_DEVICE_CUDA ? "cuda" : "cpu";
         run.precision = fc_precision_name(run.info.precision);
+        *found = run.info.device;
+        if (run.info.device == FLATCLIP_DEVICE_CUDA)
+            speed_device_ceiling(run.info.precision, &run.ceiling);
     }
     for (int i = 0; status == FLATCLIP_OK && i < o->threads.count; i++)
         status = measure_threads(&run, o->threads.values[i], err);
     flatclip_model_free(run.model);
     return status;
+}
+
+/* Where FLATCLIP_GEMM asks for nothing, a GPU's run has a second part: the same on cuBLASLt's
+ * products. */
+static flatclip_status measure_products(const speed_options *o, speed_report *report, long device,
+                                        long precision, flatclip_error *err)
+{
+    flatclip_device found = FLATCLIP_DEVICE_CPU;
+    FC_TRY(measure_model(o, report, device, precision, &found, err));
+    if (found != FLATCLIP_DEVICE_CUDA || o->mode == SPEED_END_TO_END || getenv("FLATCLIP_GEMM"))
+        return FLATCLIP_OK;
+    setenv("FLATCLIP_GEMM", "cublaslt", 1);
+    if (measure_model(o, report, FLATCLIP_DEVICE_CUDA, precision, &found, err) != FLATCLIP_OK)
+        speed_report_lack("the same with cuBLASLt", err->message);
+    unsetenv("FLATCLIP_GEMM");
+    return FLATCLIP_OK;
 }
 
 static flatclip_status measure_all(const speed_options *o, speed_report *report,
@@ -93,7 +110,8 @@ static flatclip_status measure_all(const speed_options *o, speed_report *report,
     flatclip_status status = FLATCLIP_OK;
     for (int d = 0; status == FLATCLIP_OK && d < o->devices.count; d++)
         for (int p = 0; status == FLATCLIP_OK && p < o->precisions.count; p++)
-            status = measure_model(o, report, o->devices.values[d], o->precisions.values[p], err);
+            status = measure_products(o, report, o->devices.values[d],
+                                      o->precisions.values[p], err);
     return status;
 }
 

@@ -1,13 +1,15 @@
 # flatclip-bench, flatclip-stress, its variant with a planted leak, and the comparisons with others.
 # For the Makefile.
 
-SPEED_OBJ := $(call obj,$(wildcard bench/speed/*.c))
-ALL_OBJ   += $(SPEED_OBJ)
+DEVICE_OBJ := $(call obj,$(wildcard bench/device/*.c))
+SPEED_OBJ  := $(call obj,$(wildcard bench/speed/*.c)) $(if $(filter 0,$(WITH_CUDA)),,$(DEVICE_OBJ))
+ALL_OBJ    += $(SPEED_OBJ)
 
 $(BIN)/flatclip-bench: $(BUILD)/bench/bench.o $(SPEED_OBJ) $(TOOLS) $(BIN)/libflatclip.a \
                        $(BIN)/objects
 	$(call say,LD)
-	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -o $@
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(LIB_LIBS) $(TOOL_LIBS) -ldl \
+	    $(if $(filter standin,$(WITH_CUDA)),-rdynamic) -o $@
 
 STRESS_OBJ := $(call obj,$(wildcard bench/stress/*.c))
 LEAKY      := $(BUILD)/planted/flatclip-stress
@@ -42,6 +44,10 @@ planted-leak-device: $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/micro.safeten
 	@bench/planted_leak.sh --device $(LEAKY) $(BIN)/flatclip-stress $(MODELS_DIR)/micro.safetensors
 
 $(BUILD)/tests/test_bench: $(BUILD)/bench/speed/speed_work.o
+ifeq ($(WITH_CUDA),standin)
+$(BUILD)/tests/fakecuda/test_bench_device.o: OBJ_CFLAGS := -DFLATCLIP_BENCH='"$(BIN)/flatclip-bench"'
+$(BUILD)/tests/fakecuda/test_bench_device: $(FAKE_CUBLASLT) | $(BIN)/flatclip-bench
+endif
 $(BUILD)/tests/test_stress: $(BUILD)/bench/stress/stress_trend.o | $(LEAKY)
 
 # -- Others beside us ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 """Draws what flatclip-bench and flatclip-stress write with --csv, as an SVG for the docs.
 
     plot.py throughput BENCH.csv OUT.svg    images a second by batch, a line for each device, precision
-                                            and number of threads
+                                            and number of threads, or whose products
     plot.py memory STRESS.csv OUT.svg       engine, heap and resident memory by iteration
 """
 import csv
@@ -85,7 +85,11 @@ class Chart:
 def throughput(rows):
     lines = {}
     for row in rows:
-        name = f'{row["device"]}, {row["precision"]}, {row["threads"]} thread{"s" * (row["threads"] != "1")}'
+        name = f'{row["device"]}, {row["precision"]}, '
+        if row["device"] == "cpu":
+            name += f'{row["threads"]} thread{"s" * (row["threads"] != "1")}'
+        else:
+            name += "cuBLASLt" if "cuBLASLt" in row["backend"] else "own"
         lines.setdefault(name, []).append((int(row["batch"]), float(row["images_per_s"])))
     chart = Chart("Images a second by batch", "batch", "images/s", lines, log_x=True)
     chart.axes(sorted({x for points in lines.values() for x, _ in points}))

@@ -2,7 +2,7 @@
 # nvcc. For the Makefile.
 
 GPU_OBJ := $(call obj,$(filter-out bench/gpu/bare_%,$(wildcard bench/gpu/*.c)) \
-             bench/speed/speed_work.c)
+             bench/speed/speed_work.c) $(DEVICE_OBJ)
 ALL_OBJ += $(GPU_OBJ)
 
 $(BIN)/flatclip-gpu-check: $(GPU_OBJ) $(TOOLS) $(BIN)/libflatclip.a $(BIN)/objects

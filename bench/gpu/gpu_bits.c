@@ -84,7 +84,7 @@ static void write_gemm(bits_writer *w, fc_number number, fc_gemm_tile tile,
     if (!fill(w, w->a, number, ROWS * K) || !fill(w, w->b, number, COLUMNS * K) ||
         !fill(w, w->bias, FC_NUMBER_F32, COLUMNS) || !fill(w, w->out, result, ROWS * COLUMNS))
         return;
-    fc_launch_gemm(gpu_stream, &gemm);
+    fc_launch_gemm(w->run->clock.stream, &gemm);
     snprintf(name, sizeof name, "product %s tile %d %s", numbers[number], (int)tile, words);
     keep(w, name, result, ROWS * COLUMNS);
 }
@@ -105,7 +105,7 @@ static void write_layernorm(bits_writer *w)
 {
     if (fill(w, w->a, FC_NUMBER_F32, ROWS * K) && fill(w, w->b, FC_NUMBER_F32, K) &&
         fill(w, w->bias, FC_NUMBER_F32, K)) {
-        fc_launch_layernorm(gpu_stream, FC_NUMBER_F32, w->out, K, (float *)w->a, K, (float *)w->b,
+        fc_launch_layernorm(w->run->clock.stream, FC_NUMBER_F32, w->out, K, (float *)w->a, K, (float *)w->b,
                             (float *)w->bias, ROWS, K);
         keep(w, "LayerNorm", FC_NUMBER_F32, ROWS * K);
     }
@@ -121,7 +121,7 @@ static void write_attention(bits_writer *w, fc_number number, const char *name)
         .tokens = TOKENS, .heads = HEADS, .batch = 1,
     };
     if (fill(w, w->a, number, TOKENS * 3 * WIDTH)) {
-        fc_launch_attention(gpu_stream, &a);
+        fc_launch_attention(w->run->clock.stream, &a);
         keep(w, name, number, TOKENS * WIDTH);
     }
 }

@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     run.report.part = parts[part].name;
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--rehearse") == 0) {
-            run.rehearse = 1;
+            run.rehearse = run.clock.once = 1;
             run.full = "micro";
         } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
             run.report.json = fopen(argv[++i], "a");
@@ -55,10 +55,11 @@ int main(int argc, char **argv)
     }
     if (files < parts[part].files)
         return usage();
-    if (gpu_good(&run, cudaStreamCreateWithFlags(&gpu_stream, cudaStreamDefault), "the first call"))
+    if (gpu_good(&run, cudaStreamCreateWithFlags(&run.clock.stream, cudaStreamDefault),
+                 "the first call"))
         parts[part].run(&run);
-    if (gpu_stream)
-        (void)cudaStreamDestroy(gpu_stream);
+    if (run.clock.stream)
+        (void)cudaStreamDestroy(run.clock.stream);
     if (run.report.json && fclose(run.report.json) != 0)
         return 2;
     return run.report.failed > 0;

@@ -51,15 +51,16 @@ assemble() {
 }
 
 # part NAME SECONDS COMMAND...: runs it, and notes how it ended. What it prints is shown, or only if
-# it fails (quiet_part).
+# it fails (quiet_part). A rehearsal may be on a slow machine.
+patience=${rehearse:+5}
 part() {
-    name=$1 seconds=$2 started=$(date +%s)
+    name=$1 seconds=$(($2 * ${patience:-1})) started=$(date +%s)
     shift 2
     limit "$seconds" "$@"
     conclude $?
 }
 quiet_part() {
-    name=$1 seconds=$2 started=$(date +%s)
+    name=$1 seconds=$(($2 * ${patience:-1})) started=$(date +%s)
     shift 2
     limit "$seconds" "$@" > $work/log 2>&1
     status=$?

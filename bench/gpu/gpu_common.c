@@ -3,12 +3,13 @@
 #include "bench/gpu/gpu_parts.h"
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "bench/device/device_cublaslt.h"
+#include "bench/device/device_memory.h"
 #include "bench/measure.h"
-
-fc_cuda_stream gpu_stream;
 
 static const char goldens_path[] = "tests/data/gpu_goldens.bin";
 
@@ -63,13 +64,31 @@ unsigned char *gpu_noise(size_t count)
 
 char *gpu_zeros(gpu_run *run, size_t bytes)
 {
-    char *zeros = NULL;
-    if (gpu_good(run, cudaMalloc((void **)&zeros, bytes), "cudaMalloc") &&
-        gpu_good(run, cudaMemsetAsync(zeros, 0, bytes, gpu_stream), "cudaMemsetAsync") &&
-        gpu_good(run, cudaStreamSynchronize(gpu_stream), "cudaStreamSynchronize"))
-        return zeros;
-    (void)cudaFree(zeros);
-    return NULL;
+    flatclip_error err;
+    char *zeros = device_zeros(run->clock.stream, bytes, &err);
+    if (!zeros)
+        gpu_said(&run->report, GPU_FAIL, "memory for zeros", err.message);
+    return zeros;
+}
+
+double gpu_time(gpu_run *run, device_work *work, void *context, double seconds)
+{
+    flatclip_error err;
+    const double taken = device_time(&run->clock, work, context, seconds, &err);
+    if (isnan(taken))
+        gpu_said(&run->report, GPU_FAIL, "work that is timed", err.message);
+    return taken;
+}
+
+double gpu_library_time(gpu_run *run, const char *what, const fc_gemm *gemm, double seconds)
+{
+    flatclip_error err = { FLATCLIP_OK, "it knows nothing of an emulator" };
+    const double taken = run->rehearse
+                             ? (double)NAN
+                             : device_cublaslt_time(&run->clock, gemm, seconds, &err);
+    if (isnan(taken))
+        gpu_said(&run->report, GPU_SKIPPED, what, err.message);
+    return taken;
 }
 
 int gpu_good(gpu_run *run, int code, const char *call)

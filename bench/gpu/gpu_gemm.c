@@ -3,9 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench/gpu/gpu_clock.h"
-#include "bench/gpu/gpu_cudnn.h"
-#include "bench/gpu/gpu_library.h"
+#include "bench/device/device_cudnn.h"
+#include "bench/gpu/gpu_parts.h"
 #include "engine/cuda/cuda_tiles.h"
 
 enum { WIDTH = 768, TOKENS = 50 };
@@ -25,9 +24,9 @@ static const layer layers[] = {
     { "fc2", WIDTH, 4 * WIDTH, FC_GEMM_BIAS_RESIDUAL },
 };
 
-static void run_gemm(void *context)
+static void run_gemm(fc_cuda_stream stream, void *context)
 {
-    fc_launch_gemm(gpu_stream, context);
+    fc_launch_gemm(stream, context);
 }
 
 /* All operands lie in one block of zeros: time does not depend on numbers, power a little. */
@@ -47,9 +46,14 @@ static void time_layer(gpu_run *run, const layer *l, int batch, int multiprocess
     double seconds[FC_TILE_COUNT];
     fc_gemm_tile best = 0;
     char what[48], words[160];
+    flatclip_error err;
     for (fc_gemm_tile t = 0; t < FC_TILE_COUNT; t++) {
         gemm.tile = t;
-        seconds[t] = gpu_time_recorded(run, run_gemm, &gemm, 0.05);
+        seconds[t] = device_time_recorded(&run->clock, run_gemm, &gemm, 0.05, &err);
+        if (isnan(seconds[t])) {
+            gpu_said(&run->report, GPU_FAIL, tiles[t], err.message);
+            return;
+        }
         best = seconds[t] < seconds[best] ? t : best;
     }
     snprintf(what, sizeof what, "%s x %d, ours", l->name, batch);
@@ -66,27 +70,33 @@ static void time_layer(gpu_run *run, const layer *l, int batch, int multiprocess
     gpu_found(&run->report, GPU_MEASURED, what, 1e-12 * work / theirs, "TFLOP/s", words);
 }
 
-static void run_attention(void *context)
+static void run_attention(fc_cuda_stream stream, void *context)
 {
-    fc_launch_attention(gpu_stream, context);
+    fc_launch_attention(stream, context);
 }
 
-static void run_patches(void *context)
+static void run_patches(fc_cuda_stream stream, void *context)
 {
-    fc_launch_patch_embed(gpu_stream, context);
+    fc_launch_patch_embed(stream, context);
 }
 
-/* cuDNN's operation, which is closed, beside ours. */
-static void beside_cudnn(gpu_run *run, const char *what, gpu_cudnn_operation *theirs, double work,
-                         const char *unit, double ours)
+/* cuDNN's operation beside ours. */
+static void beside_cudnn(gpu_run *run, const char *what, device_cudnn_opener *opener, int batch,
+                         double work, const char *unit, double ours)
 {
+    static const device_cudnn_shape shape = { TOKENS, WIDTH, GPU_SIDE, 32 };
+    flatclip_error err = { FLATCLIP_OK, "it knows nothing of an emulator" };
+    device_cudnn *theirs =
+        run->rehearse ? NULL : opener(&shape, run->clock.stream, batch, &err);
     char words[64];
-    if (!theirs)
+    if (!theirs) {
+        gpu_said(&run->report, GPU_SKIPPED, what, err.message);
         return;
-    const double seconds = gpu_time(run, gpu_cudnn_run, theirs, 0.05);
+    }
+    const double seconds = gpu_time(run, device_cudnn_run, theirs, 0.05);
     snprintf(words, sizeof words, "our share of its speed %.2f", seconds / ours);
     gpu_found(&run->report, GPU_MEASURED, what, work / seconds, unit, words);
-    gpu_cudnn_close(theirs);
+    device_cudnn_close(theirs);
 }
 
 static void time_attention(gpu_run *run, int batch, char *memory)
@@ -103,7 +113,7 @@ static void time_attention(gpu_run *run, int batch, char *memory)
     snprintf(what, sizeof what, "attention x %d, ours", batch);
     gpu_found(&run->report, GPU_MEASURED, what, gigabytes / ours, "GB/s", NULL);
     snprintf(what, sizeof what, "attention x %d, cuDNN", batch);
-    beside_cudnn(run, what, gpu_cudnn_attention(run, what, batch), gigabytes, "GB/s", ours);
+    beside_cudnn(run, what, device_cudnn_attention, batch, gigabytes, "GB/s", ours);
 }
 
 static void time_patches(gpu_run *run, int batch, char *memory)
@@ -121,7 +131,7 @@ static void time_patches(gpu_run *run, int batch, char *memory)
     snprintf(what, sizeof what, "patch embedding x %d, ours", batch);
     gpu_found(&run->report, GPU_MEASURED, what, work / ours, "TFLOP/s", "from bytes");
     snprintf(what, sizeof what, "patch embedding x %d, cuDNN", batch);
-    beside_cudnn(run, what, gpu_cudnn_convolution(run, what, batch), work, "TFLOP/s", ours);
+    beside_cudnn(run, what, device_cudnn_convolution, batch, work, "TFLOP/s", ours);
 }
 
 void gpu_gemm(gpu_run *run)

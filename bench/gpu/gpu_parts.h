@@ -3,12 +3,14 @@
 #ifndef GPU_PARTS_H
 #define GPU_PARTS_H
 
+#include "bench/device/device_clock.h"
 #include "bench/gpu/gpu_report.h"
 #include "flatclip.h"
 #include "kernels/launch.h"
 
 typedef struct {
     gpu_report report;
+    device_clock clock;     /* its stream: for everything that does not belong to a session */
     int rehearse;           /* nonzero: an emulator computes; sizes are as small as they can be */
     const char *full;       /* the model of speed: vitb32, or micro in a rehearsal */
     const char *file[2];    /* arguments of the parts about bits */
@@ -35,9 +37,6 @@ typedef struct {
     float tiny[GPU_GOLDENS * 64], vitb32[GPU_GOLDENS * GPU_DIM];
 } gpu_goldens;
 
-/* Where everything is queued that does not belong to a session; made by main. */
-extern fc_cuda_stream gpu_stream;
-
 /* NULL, and said, if the file cannot be read; the caller frees it. */
 gpu_goldens *gpu_read_goldens(gpu_run *run);
 
@@ -50,6 +49,12 @@ unsigned char *gpu_noise(size_t count);
 
 /* Zeros on the device, or NULL, and said; cudaFree gives them back. */
 char *gpu_zeros(gpu_run *run, size_t bytes);
+
+/* Seconds that work takes (device_clock.h), or NAN, and said. */
+double gpu_time(gpu_run *run, device_work *work, void *context, double seconds);
+
+/* Seconds of a product by cuBLASLt; or NAN, and said that it was skipped, and why. */
+double gpu_library_time(gpu_run *run, const char *what, const fc_gemm *gemm, double seconds);
 
 /* Whether a CUDA call succeeded; says so if not. */
 int gpu_good(gpu_run *run, int code, const char *call);

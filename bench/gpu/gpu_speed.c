@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/gpu/gpu_clock.h"
-#include "bench/gpu/gpu_cudnn.h"
-#include "bench/gpu/gpu_library.h"
+#include "bench/device/device_ceiling.h"
+#include "bench/device/device_cublaslt.h"
+#include "bench/device/device_cudnn.h"
+#include "bench/gpu/gpu_parts.h"
 #include "bench/measure.h"
 #include "bench/speed/speed_work.h"
 #include "kernels/launch.h"
@@ -28,79 +29,77 @@ void gpu_device(gpu_run *run)
     snprintf(words, sizeof words, "driver for CUDA %d.%d, runtime %d.%d", driver / 1000,
              driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     gpu_said(&run->report, GPU_MEASURED, "versions", words);
-    gpu_said(&run->report, GPU_MEASURED, "cuBLASLt", gpu_library_words());
-    gpu_said(&run->report, GPU_MEASURED, "cuDNN", gpu_cudnn_words());
+    gpu_said(&run->report, GPU_MEASURED, "cuBLASLt", device_cublaslt_words());
+    gpu_said(&run->report, GPU_MEASURED, "cuDNN", device_cudnn_words());
 }
 
 /* -- Ceilings --------------------------------------------------------------------------------- */
 
 typedef struct {
-    char *to, *from;
+    char *device, *host;
     size_t bytes;
-    enum cudaMemcpyKind kind;
-} copying;
+} memories;
 
-static void copy(void *context)
+static void upload(fc_cuda_stream stream, void *context)
 {
-    const copying *c = context;
-    (void)cudaMemcpyAsync(c->to, c->from, c->bytes, c->kind, gpu_stream);
+    const memories *m = context;
+    (void)cudaMemcpyAsync(m->device, m->host, m->bytes, cudaMemcpyHostToDevice, stream);
 }
 
 /* The smallest kernel that there is. */
-static void launch(void *context)
+static void launch(fc_cuda_stream stream, void *context)
 {
-    const copying *c = context;
-    fc_launch_gather(gpu_stream, c->to, 16, c->from, 16, 1, 1, 16);
+    const memories *m = context;
+    fc_launch_gather(stream, m->device, 16, m->device + 16, 16, 1, 1, 16);
 }
 
-static void measure_copies(gpu_run *run)
+static void measure_host(gpu_run *run)
 {
-    const size_t bytes = run->rehearse ? 1 << 12 : (size_t)512 << 20;
-    copying device = { .bytes = bytes, .kind = cudaMemcpyDeviceToDevice };
-    copying up = { .bytes = bytes / 4, .kind = cudaMemcpyHostToDevice };
-    device.to = gpu_zeros(run, bytes);
-    device.from = gpu_zeros(run, bytes);
-    if (device.to && device.from &&
-        gpu_good(run, cudaHostAlloc((void **)&up.from, up.bytes, cudaHostAllocDefault),
-                 "cudaHostAlloc")) {
-        up.to = device.to;
-        memset(up.from, 0, up.bytes);
+    memories m = { .bytes = run->rehearse ? 1 << 10 : (size_t)128 << 20 };
+    m.device = gpu_zeros(run, m.bytes);
+    if (m.device && gpu_good(run, cudaHostAlloc((void **)&m.host, m.bytes, cudaHostAllocDefault),
+                             "cudaHostAlloc")) {
+        memset(m.host, 0, m.bytes);
         gpu_found(&run->report, GPU_MEASURED, "launch after launch",
-                  1e6 * gpu_time(run, launch, &device, 0.2), "us", NULL);
-        gpu_found(&run->report, GPU_MEASURED, "memory, read and written",
-                  2e-9 * (double)bytes / gpu_time(run, copy, &device, 0.5), "GB/s", NULL);
+                  1e6 * gpu_time(run, launch, &m, 0.2), "us", NULL);
         gpu_found(&run->report, GPU_MEASURED, "pinned host to device",
-                  1e-9 * (double)up.bytes / gpu_time(run, copy, &up, 0.5), "GB/s", NULL);
+                  1e-9 * (double)m.bytes / gpu_time(run, upload, &m, 0.5), "GB/s", NULL);
     }
-    (void)cudaFreeHost(up.from);
-    (void)cudaFree(device.from);
-    (void)cudaFree(device.to);
+    (void)cudaFreeHost(m.host);
+    (void)cudaFree(m.device);
 }
 
-/* The product that everybody quotes; its numbers are zero, which costs less power than others. */
+static void measure_memory(gpu_run *run)
+{
+    flatclip_error err;
+    const double rate = device_ceiling_copy(&run->clock, &err);
+    if (isnan(rate))
+        gpu_said(&run->report, GPU_FAIL, "memory, read and written", err.message);
+    else
+        gpu_found(&run->report, GPU_MEASURED, "memory, read and written", 1e-9 * rate, "GB/s",
+                  NULL);
+}
+
 static void measure_product(gpu_run *run, fc_number number, const char *name)
 {
-    enum { SIDE = 8192 };
-    const size_t bytes = (size_t)SIDE * SIDE * 2;
-    char *memory = run->rehearse ? NULL : gpu_zeros(run, 3 * bytes);
-    const fc_gemm gemm = {
-        .number = number, .epilogue = FC_GEMM_BIAS, .x = memory, .weight = memory + bytes,
-        .out = memory + 2 * bytes, .x_stride = SIDE, .out_stride = SIDE, .rows = SIDE,
-        .columns = SIDE, .k = SIDE,
-    };
-    const double seconds =
-        memory || run->rehearse ? gpu_library_time(run, name, &gemm, 1.0) : (double)NAN;
-    if (!isnan(seconds))
-        gpu_found(&run->report, GPU_MEASURED, name, 2e-12 * SIDE * SIDE * SIDE / seconds,
-                  "TFLOP/s", NULL);
-    (void)cudaFree(memory);
+    flatclip_error err = { FLATCLIP_OK, "it knows nothing of an emulator" };
+    char words[48];
+    int side = 0;
+    const double rate = run->rehearse ? (double)NAN
+                                      : device_ceiling_product(&run->clock, number, &side, &err);
+    snprintf(words, sizeof words, "%d cubed", side);
+    if (isnan(rate))
+        gpu_said(&run->report, GPU_SKIPPED, name, err.message);
+    else
+        gpu_found(&run->report, GPU_MEASURED, name, 1e-12 * rate, "TFLOP/s", words);
 }
 
 void gpu_ceilings(gpu_run *run)
 {
-    measure_copies(run);
-    measure_product(run, FC_NUMBER_F16, "cuBLASLt f16, 8192 cubed");
-    measure_product(run, FC_NUMBER_BF16, "cuBLASLt bf16, 8192 cubed");
+    measure_host(run);
+    measure_memory(run);
+    measure_product(run, FC_NUMBER_F16, "cuBLASLt f16, square");
+    measure_product(run, FC_NUMBER_BF16, "cuBLASLt bf16, square");
 }
 
 /* -- Encode calls ----------------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "bench/speed/speed_ceiling.h"
 
+#include <math.h>
+
 #include "bench/measure.h"
 
 enum { STREAM_FLOATS = 32 << 20, STREAM_PASSES = 5, PARTS = 64 };
@@ -28,35 +30,13 @@ static void fma_task(void *context, int task, int worker)
 
 double speed_ceiling_flops(speed_ceiling *ceiling)
 {
+    if (!ceiling->pool)
+        return ceiling->known;
     const int threads = fc_pool_threads(ceiling->pool);
     const double start = seconds_now();
     fc_pool_run(ceiling->pool, fma_task, ceiling, threads);
     return loop_for(ceiling->isa)->flop * (double)ceiling->steps * threads /
            (seconds_now() - start);
-}
-
-flatclip_status speed_ceiling_open(speed_ceiling *ceiling, fc_isa isa, int threads,
-                                   flatclip_error *err)
-{
-    *ceiling = (speed_ceiling){ .isa = isa, .steps = 1000 };
-    const flatclip_status status = fc_pool_create(threads, &ceiling->pool, err);
-    if (status != FLATCLIP_OK)
-        return status;
-    double best = 0; /* of several: the first burst wakes the units up */
-    for (int i = 0; i < 20; i++) {
-        const double start = seconds_now();
-        fma_task(ceiling, 0, 0);
-        const double rate = (double)ceiling->steps / (seconds_now() - start);
-        best = rate > best ? rate : best;
-    }
-    ceiling->steps = 1 + (long)(best * BURST_SECONDS);
-    return FLATCLIP_OK;
-}
-
-void speed_ceiling_close(speed_ceiling *ceiling)
-{
-    fc_pool_free(ceiling->pool);
-    ceiling->pool = NULL;
 }
 
 typedef struct {
@@ -75,9 +55,9 @@ static void stream_task(void *context, int task, int worker)
         to[i] = from[i] + 3.0f * add[i];
 }
 
-double speed_ceiling_stream(speed_ceiling *ceiling)
+static double measure_stream(speed_ceiling *ceiling)
 {
-    double rates[STREAM_PASSES], median = 0;
+    double rates[STREAM_PASSES], median = (double)NAN;
     float *floats = malloc(3 * (size_t)STREAM_FLOATS * sizeof *floats);
     if (floats) {
         const stream_job job = { floats, floats + STREAM_FLOATS,
@@ -94,4 +74,29 @@ double speed_ceiling_stream(speed_ceiling *ceiling)
     }
     free(floats);
     return median;
+}
+
+flatclip_status speed_ceiling_open(speed_ceiling *ceiling, fc_isa isa, int threads,
+                                   flatclip_error *err)
+{
+    *ceiling = (speed_ceiling){ .isa = isa, .steps = 1000 };
+    const flatclip_status status = fc_pool_create(threads, &ceiling->pool, err);
+    if (status != FLATCLIP_OK)
+        return status;
+    double best = 0; /* of several: the first burst wakes the units up */
+    for (int i = 0; i < 20; i++) {
+        const double start = seconds_now();
+        fma_task(ceiling, 0, 0);
+        const double rate = (double)ceiling->steps / (seconds_now() - start);
+        best = rate > best ? rate : best;
+    }
+    ceiling->steps = 1 + (long)(best * BURST_SECONDS);
+    ceiling->stream = measure_stream(ceiling);
+    return FLATCLIP_OK;
+}
+
+void speed_ceiling_close(speed_ceiling *ceiling)
+{
+    fc_pool_free(ceiling->pool);
+    ceiling->pool = NULL;
 }

@@ -1,5 +1,5 @@
-/* What this machine can do at most, measured in the same run as what it is compared with: machines
- * differ, and the same one is faster and slower from minute to minute. */
+/* What the CPU or GPU at hand can do at most, measured in the same run as what it is compared with:
+ * machines differ, and the same one is faster and slower from minute to minute. */
 #ifndef SPEED_CEILING_H
 #define SPEED_CEILING_H
 
@@ -24,18 +24,19 @@ typedef struct {
     fc_pool *pool;    /* the threads that are measured together */
     long steps;       /* of a burst of a few milliseconds on an undisturbed core */
     volatile float sink;
+    double known;     /* FLOP a second of a GPU, which is measured once; NAN if it cannot be */
+    double stream;    /* bytes a second from and to memory; NAN if it cannot be measured */
+    char why[200];    /* ... and why known is NAN */
 } speed_ceiling;
 
-/* Readies a ceiling for isa on threads threads. Errors: MEMORY. Free it in any case. */
+/* Readies a ceiling for isa on threads threads, and measures its memory by the copy-and-add of
+ * STREAM over 3 x 128 MiB, the median of five (https://www.cs.virginia.edu/stream/).
+ * Errors: MEMORY. Close it in any case. */
 flatclip_status speed_ceiling_open(speed_ceiling *ceiling, fc_isa isa, int threads,
                                    flatclip_error *err);
 void speed_ceiling_close(speed_ceiling *ceiling);
 
-/* A burst of multiply-adds on all threads; FLOP a second, all together. */
+/* A burst of multiply-adds on all threads, FLOP a second of all together; on a GPU what is known. */
 double speed_ceiling_flops(speed_ceiling *ceiling);
-
-/* The copy-and-add of STREAM over 3 x 128 MiB on all threads, the median of five; bytes a second,
- * or 0 without the memory. https://www.cs.virginia.edu/stream/ */
-double speed_ceiling_stream(speed_ceiling *ceiling);
 
 #endif

@@ -28,8 +28,8 @@ static flatclip_status no_memory(flatclip_error *err)
 typedef struct {
     long count;
     double *seconds; /* [SPEED_MAX_REPEATS] a call, sorted in the end */
-    double *share;   /* [SPEED_MAX_REPEATS] of the ceiling beside it; NAN without one */
-    double *ceiling; /* [SPEED_MAX_REPEATS] FLOP a second */
+    double *share;   /* [SPEED_MAX_REPEATS] of the ceiling beside it */
+    double *ceiling; /* [SPEED_MAX_REPEATS] FLOP a second, or NAN */
 } speed_samples;
 
 /* Calls, each behind a burst of the ceiling: the two see the same machine. */
@@ -38,7 +38,7 @@ static flatclip_status take_samples(speed_run *run, const uint8_t *pixels, float
 {
     const double work = speed_forward_flop(&run->info, run->batch);
     for (long i = -WARM_UPS; i < 0 || i < s->count; i++) {
-        const double ceiling = run->ceiling ? speed_ceiling_flops(run->ceiling) : (double)NAN;
+        const double ceiling = speed_ceiling_flops(&run->ceiling);
         const double start = seconds_now();
         const flatclip_status status = flatclip_encode_pixels_u8(
             run->session, pixels, (size_t)run->batch, rows, NULL, err);
@@ -69,8 +69,8 @@ static void report_encode(const speed_run *run, const speed_samples *s)
     flatclip_session_memory(run->session, &memory);
     const size_t count = (size_t)s->count;
     const double median = sort_for_median(s->seconds, count), batch = run->batch;
-    const double ceiling = run->ceiling ? sort_for_median(s->ceiling, count) : (double)NAN;
-    const double share = run->ceiling ? sort_for_median(s->share, count) : (double)NAN;
+    const double ceiling = sort_for_median(s->ceiling, count);
+    const double share = sort_for_median(s->share, count);
     const speed_cell cells[] = {
         { "device", run->device, 0, 0, 1 },
         { "backend", run->info.backend, 0, 0, 1 },
@@ -87,7 +87,7 @@ static void report_encode(const speed_run *run, const speed_samples *s)
         { "ceiling_gflops", NULL, ceiling / 1e9, 1, 0 },
         { "share", NULL, share, 3, 0 },
         { "weights_gbs", NULL, (double)memory.weights / median / 1e9, 2, 0 },
-        { "stream_gbs", NULL, run->stream / 1e9, 2, 0 },
+        { "stream_gbs", NULL, run->ceiling.stream / 1e9, 2, 0 },
         { "engine_bytes", NULL, (double)memory.total, 0, 1 },
         { "device_bytes", NULL, (double)memory.device, 0, 1 },
     };

@@ -15,8 +15,7 @@ typedef struct {
     const char *device, *precision; /* "cpu", "f32" */
     flatclip_session *session;      /* of the combination at hand */
     int threads, batch;
-    speed_ceiling *ceiling;         /* of as many threads; NULL on a device without one */
-    double stream;                  /* bytes a second, or NAN */
+    speed_ceiling ceiling;          /* of as many threads, or of the GPU */
 } speed_run;
 
 /* Times run->session on batch ready pixels; one row. Errors: those of the encode call, MEMORY. */

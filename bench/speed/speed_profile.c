@@ -5,8 +5,10 @@
 #include <math.h>
 
 #include "bench/measure.h"
+#include "bench/speed/speed_device.h"
 #include "bench/speed/speed_stopwatch.h"
 #include "bench/speed/speed_work.h"
+#include "engine/model.h"
 #include "engine/session.h"
 #include "engine/tower.h"
 
@@ -132,13 +134,11 @@ static flatclip_status forward(const speed_run *run, fc_backend *be, timing_tabl
     return speed_stopwatch_stop(&table->watch, err);
 }
 
-static flatclip_status take_sample(const speed_run *run, fc_backend *be, timing_table *table,
+static flatclip_status take_sample(speed_run *run, fc_backend *be, timing_table *table,
                                    const void *pixels, profile_sample *sample, flatclip_error *err)
 {
     const double *at = table->watch.seconds;
-    *sample = (profile_sample){
-        .ceiling = run->ceiling ? speed_ceiling_flops(run->ceiling) : (double)NAN
-    };
+    *sample = (profile_sample){ .ceiling = speed_ceiling_flops(&run->ceiling) };
     const flatclip_status status = forward(run, be, table, pixels, err);
     sample->whole = at[2 * table->operations + 1] - at[0];
     sample->stage[SPEED_REST] = sample->whole;
@@ -194,7 +194,25 @@ static void report_profile(const speed_run *run, const profile_sample *mean)
     report_stage(run, "whole", mean->whole, speed_forward_flop(&run->info, run->batch), mean);
 }
 
-static flatclip_status take_samples(const speed_run *run, fc_backend *be, timing_table *table,
+/* Two more lines on a GPU: what cuDNN takes for the stages that it has, every block in full. Its
+ * convolution begins with normalised 16-bit pixels and ends without class token and LayerNorm. */
+static void report_cudnn(const speed_run *run, const profile_sample *mean)
+{
+    static const struct {
+        speed_stage stage;
+        const char *name;
+    } stages[] = { { SPEED_PATCH_EMBED, "cuDNN: patches" }, { SPEED_ATTENTION, "cuDNN: attention" } };
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        flatclip_error err;
+        const double seconds = speed_device_cudnn(&run->info, stages[i].stage, run->batch, &err);
+        if (isnan(seconds))
+            speed_report_lack(stages[i].name, err.message);
+        else
+            report_stage(run, stages[i].name, seconds, 0, mean);
+    }
+}
+
+static flatclip_status take_samples(speed_run *run, fc_backend *be, timing_table *table,
                                     const void *pixels, flatclip_error *err)
 {
     profile_sample *samples = malloc(SPEED_MAX_REPEATS * sizeof *samples);
@@ -211,6 +229,8 @@ static flatclip_status take_samples(const speed_run *run, fc_backend *be, timing
     if (status == FLATCLIP_OK) {
         const profile_sample mean = middle_mean(samples, repeats);
         report_profile(run, &mean);
+        if (run->info.device == FLATCLIP_DEVICE_CUDA && !run->model->wants_cublaslt)
+            report_cudnn(run, &mean);
     }
     free(samples);
     return status;
@@ -227,7 +247,7 @@ static flatclip_status warm_up(const speed_run *run, const uint8_t *pixels, flat
     return status;
 }
 
-static flatclip_status profile(const speed_run *run, timing_table *table, const uint8_t *pixels,
+static flatclip_status profile(speed_run *run, timing_table *table, const uint8_t *pixels,
                                flatclip_error *err)
 {
     fc_backend *be = &run->session->backend.base;

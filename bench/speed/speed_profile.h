@@ -4,7 +4,8 @@
  * that table is replaced by one whose entries take the time around the real ones; the engine does
  * not know. Times of operations, and the rest between them, sum to the whole. On a GPU the times
  * are the device's own, of launches one by one, without the graph that encoding uses and without
- * the pixels' way there: the whole is a little more, or less, than an encode call. */
+ * the pixels' way there: the whole is a little more, or less, than an encode call. Behind it stand
+ * there cuDNN's times for the stages that it has. */
 #ifndef SPEED_PROFILE_H
 #define SPEED_PROFILE_H
 

@@ -8,7 +8,7 @@
 
 #include "bench/measure.h"
 
-enum { NUMBER_WIDTH = 6, TEXT_WIDTH = 14 };
+enum { NUMBER_WIDTH = 6, TEXT_WIDTH = 16 };
 
 int speed_report_begin(speed_report *report, const speed_options *options)
 {
@@ -33,6 +33,12 @@ void speed_report_note(const speed_report *report, const char *format, ...)
     vprintf(format, arguments);
     va_end(arguments);
     fflush(stdout);
+}
+
+void speed_report_lack(const char *what, const char *why)
+{
+    fflush(stdout); /* behind the rows so far */
+    fprintf(stderr, "flatclip-bench: %s: not measured: %s\n", what, why);
 }
 
 /* Text between quotes, or a number, or what stands for an unknown one. */

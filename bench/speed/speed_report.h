@@ -28,6 +28,9 @@ int speed_report_begin(speed_report *report, const speed_options *options);
 void speed_report_note(const speed_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What is not measured, and why: on standard error, whatever the form of results. */
+void speed_report_lack(const char *what, const char *why);
+
 /* One row. The first decides on the columns. */
 void speed_report_row(speed_report *report, const speed_cell *cells, int count);
 

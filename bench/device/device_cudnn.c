@@ -1,12 +1,16 @@
 /* Both operations are graphs of one node (cuDNN's graph interface): describe tensors and node, take
  * the first engine of its heuristics that makes a plan, execute that. */
 #define _GNU_SOURCE
-#include "bench/gpu/gpu_cudnn.h"
+#include "bench/device/device_cudnn.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "bench/device/device_memory.h"
+#include "engine/base/error.h"
 
 #if __has_include(<cudnn.h>)
 #include <cudnn.h>
@@ -28,30 +32,37 @@ static struct {
     FUNCTIONS(MEMBER)
 } dnn;
 
-static int load(void)
+/* NULL, or why it cannot be used. */
+static const char *load(void)
 {
+    static char why[200];
+    const char *path = getenv("FLATCLIP_CUDNN");
     if (!dnn.loaded)
-        dnn.loaded = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    if (!dnn.loaded)
-        return 0;
-    int good = 1;
-#define FIND(name) good &= (*(void **)&dnn.name##_ = dlsym(dnn.loaded, #name)) != NULL;
+        dnn.loaded = dlopen(path && *path ? path : "libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    if (!dnn.loaded) {
+        snprintf(why, sizeof why, "%.140s; FLATCLIP_CUDNN names the file", dlerror());
+        return why;
+    }
+#define FIND(name)                                                                                 \
+    if (!(*(void **)&dnn.name##_ = dlsym(dnn.loaded, #name)))                                      \
+        return "the library has no " #name;
     FUNCTIONS(FIND)
-    return good;
+    return NULL;
 }
 
-const char *gpu_cudnn_words(void)
+const char *device_cudnn_words(void)
 {
     static char words[40];
-    if (!load())
-        return "libcudnn.so.9 is not found by the loader";
+    const char *why = load();
+    if (why)
+        return why;
     const size_t version = dnn.cudnnGetVersion_();
     snprintf(words, sizeof words, "%zu.%zu.%zu", version / 10000, version / 100 % 100,
              version % 100);
     return words;
 }
 
-struct gpu_cudnn_operation {
+struct device_cudnn {
     cudnnHandle_t handle;
     char *memory;
     cudnnBackendDescriptor_t parts[MOST_PARTS]; /* everything that was made, in that order */
@@ -63,7 +74,7 @@ struct gpu_cudnn_operation {
 
 /* -- Descriptors ------------------------------------------------------------------------------ */
 
-static void check(gpu_cudnn_operation *o, cudnnStatus_t status, const char *step)
+static void check(device_cudnn *o, cudnnStatus_t status, const char *step)
 {
     if (o->status == CUDNN_STATUS_SUCCESS && status != CUDNN_STATUS_SUCCESS) {
         o->status = status;
@@ -71,7 +82,7 @@ static void check(gpu_cudnn_operation *o, cudnnStatus_t status, const char *step
     }
 }
 
-static cudnnBackendDescriptor_t make(gpu_cudnn_operation *o, cudnnBackendDescriptorType_t type,
+static cudnnBackendDescriptor_t make(device_cudnn *o, cudnnBackendDescriptorType_t type,
                                      const char *step)
 {
     cudnnBackendDescriptor_t made = NULL;
@@ -82,7 +93,7 @@ static cudnnBackendDescriptor_t make(gpu_cudnn_operation *o, cudnnBackendDescrip
     return made;
 }
 
-static void set(gpu_cudnn_operation *o, cudnnBackendDescriptor_t to,
+static void set(device_cudnn *o, cudnnBackendDescriptor_t to,
                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                 const void *values, const char *step)
 {
@@ -90,13 +101,13 @@ static void set(gpu_cudnn_operation *o, cudnnBackendDescriptor_t to,
         check(o, dnn.cudnnBackendSetAttribute_(to, name, type, count, values), step);
 }
 
-static void finish(gpu_cudnn_operation *o, cudnnBackendDescriptor_t made, const char *step)
+static void finish(device_cudnn *o, cudnnBackendDescriptor_t made, const char *step)
 {
     if (o->status == CUDNN_STATUS_SUCCESS)
         check(o, dnn.cudnnBackendFinalize_(made), step);
 }
 
-static cudnnBackendDescriptor_t make_tensor(gpu_cudnn_operation *o, int64_t id,
+static cudnnBackendDescriptor_t make_tensor(device_cudnn *o, int64_t id,
                                             cudnnDataType_t number, const int64_t dims[4],
                                             const int64_t strides[4], bool by_value)
 {
@@ -114,7 +125,7 @@ static cudnnBackendDescriptor_t make_tensor(gpu_cudnn_operation *o, int64_t id,
 }
 
 /* The graph of one node, and a plan for it. */
-static void make_plan(gpu_cudnn_operation *o, cudnnBackendDescriptor_t node)
+static void make_plan(device_cudnn *o, cudnnBackendDescriptor_t node)
 {
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     cudnnBackendDescriptor_t graph = make(o, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
@@ -152,7 +163,7 @@ static void make_plan(gpu_cudnn_operation *o, cudnnBackendDescriptor_t node)
 }
 
 /* What the plan is executed on. Pointers of tensors by value are to host memory. */
-static void make_pack(gpu_cudnn_operation *o, int64_t count, void *const *pointers,
+static void make_pack(device_cudnn *o, int64_t count, void *const *pointers,
                       const int64_t *ids, size_t used)
 {
     int64_t workspace = 0, one;
@@ -175,54 +186,58 @@ static void make_pack(gpu_cudnn_operation *o, int64_t count, void *const *pointe
 
 /* -- Opening ---------------------------------------------------------------------------------- */
 
-static gpu_cudnn_operation *open_operation(gpu_run *run, const char *what, size_t bytes)
+static device_cudnn *open_operation(fc_cuda_stream stream, size_t bytes, flatclip_error *err)
 {
-    if (run->rehearse || !load()) {
-        gpu_said(&run->report, GPU_SKIPPED, what,
-                 run->rehearse ? "it knows nothing of an emulator" : gpu_cudnn_words());
+    const char *why = load();
+    if (why) {
+        (void)fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "%s", why);
         return NULL;
     }
-    gpu_cudnn_operation *o = calloc(1, sizeof *o);
-    if (!o || !(o->memory = gpu_zeros(run, bytes + ((size_t)64 << 20)))) {
+    device_cudnn *o = calloc(1, sizeof *o);
+    if (!o) {
+        (void)fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for cuDNN's operation");
+        return NULL;
+    }
+    o->memory = device_zeros(stream, bytes + ((size_t)64 << 20), err);
+    if (!o->memory) {
         free(o);
         return NULL;
     }
     check(o, dnn.cudnnCreate_(&o->handle), "a handle");
     if (o->status == CUDNN_STATUS_SUCCESS)
-        check(o, dnn.cudnnSetStream_(o->handle, gpu_stream), "a stream");
+        check(o, dnn.cudnnSetStream_(o->handle, stream), "a stream");
     return o;
 }
 
 /* The operation, if everything was accepted and it runs. */
-static gpu_cudnn_operation *opened(gpu_run *run, const char *what, gpu_cudnn_operation *o)
+static device_cudnn *opened(device_cudnn *o, flatclip_error *err)
 {
-    char words[120];
     if (o->status == CUDNN_STATUS_SUCCESS)
         check(o, dnn.cudnnBackendExecute_(o->handle, o->plan, o->pack), "executing");
     if (o->status == CUDNN_STATUS_SUCCESS)
         return o;
-    snprintf(words, sizeof words, "cuDNN refused: %s: %.60s", o->step,
-             dnn.cudnnGetErrorString_(o->status));
-    gpu_said(&run->report, GPU_SKIPPED, what, words);
-    gpu_cudnn_close(o);
+    (void)fc_fail(err, FLATCLIP_ERR_DEVICE, "cuDNN refused: %s: %.60s", o->step,
+                  dnn.cudnnGetErrorString_(o->status));
+    device_cudnn_close(o);
     return NULL;
 }
 
-gpu_cudnn_operation *gpu_cudnn_attention(gpu_run *run, const char *what, int batch)
+device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                     int batch, flatclip_error *err)
 {
-    enum { HEADS = 12, ROWS = 50, HEAD = 64, WIDTH = HEADS * HEAD };
     static const float scale = 0.125f;
-    const size_t qkv = (size_t)batch * ROWS * 3 * WIDTH * 2, out = qkv / 3;
-    const int64_t dims[4] = { batch, HEADS, ROWS, HEAD }, ones[4] = { 1, 1, 1, 1 };
-    const int64_t in_strides[4] = { ROWS * 3 * WIDTH, HEAD, 3 * WIDTH, 1 };
-    const int64_t out_strides[4] = { ROWS * WIDTH, HEAD, WIDTH, 1 };
+    const int64_t rows = shape->tokens, width = shape->width, head = FC_CUDA_HEAD_DIM;
+    const size_t out = (size_t)(batch * rows * width) * 2, qkv = 3 * out;
+    const int64_t dims[4] = { batch, width / head, rows, head }, ones[4] = { 1, 1, 1, 1 };
+    const int64_t in_strides[4] = { rows * 3 * width, head, 3 * width, 1 };
+    const int64_t out_strides[4] = { rows * width, head, width, 1 };
     static const int64_t ids[5] = { 1, 2, 3, 4, 5 };
     static const cudnnBackendAttributeName_t names[5] = {
         CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
         CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,
         CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC,
     };
-    gpu_cudnn_operation *o = open_operation(run, what, qkv + out);
+    device_cudnn *o = open_operation(stream, qkv + out, err);
     if (!o)
         return NULL;
     cudnnBackendDescriptor_t node =
@@ -236,29 +251,32 @@ gpu_cudnn_operation *gpu_cudnn_attention(gpu_run *run, const char *what, int bat
     }
     finish(o, node, "attention");
     make_plan(o, node);
-    void *const pointers[5] = { o->memory, o->memory + 2 * WIDTH, o->memory + 4 * WIDTH,
+    void *const pointers[5] = { o->memory, o->memory + 2 * width, o->memory + 4 * width,
                                 o->memory + qkv, (void *)&scale };
     make_pack(o, 5, pointers, ids, qkv + out);
-    return opened(run, what, o);
+    return opened(o, err);
 }
 
-gpu_cudnn_operation *gpu_cudnn_convolution(gpu_run *run, const char *what, int batch)
+device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                       int batch, flatclip_error *err)
 {
-    enum { SIDE = GPU_SIDE, PATCH = 32, GRID = SIDE / PATCH, WIDTH = 768 };
-    const size_t x = (size_t)batch * GPU_PICTURE * 2, w = (size_t)WIDTH * PATCH * PATCH * 3 * 2;
-    const size_t y = (size_t)batch * GRID * GRID * WIDTH * 2;
-    const int64_t x_dims[4] = { batch, 3, SIDE, SIDE };
-    const int64_t x_strides[4] = { GPU_PICTURE, 1, SIDE * 3, 3 };
-    const int64_t w_dims[4] = { WIDTH, 3, PATCH, PATCH };
-    const int64_t w_strides[4] = { PATCH * PATCH * 3, 1, PATCH * 3, 3 };
-    const int64_t y_dims[4] = { batch, WIDTH, GRID, GRID };
-    const int64_t y_strides[4] = { GRID * GRID * WIDTH, 1, GRID * WIDTH, WIDTH };
-    const int64_t two = 2, zeros[2] = { 0, 0 }, ones[2] = { 1, 1 }, step[2] = { PATCH, PATCH };
+    const int64_t side = shape->image_size, patch = shape->patch_size, grid = side / patch;
+    const int64_t width = shape->width;
+    const size_t x = (size_t)(batch * side * side * 3) * 2;
+    const size_t w = (size_t)(width * patch * patch * 3) * 2;
+    const size_t y = (size_t)(batch * grid * grid * width) * 2;
+    const int64_t x_dims[4] = { batch, 3, side, side };
+    const int64_t x_strides[4] = { side * side * 3, 1, side * 3, 3 };
+    const int64_t w_dims[4] = { width, 3, patch, patch };
+    const int64_t w_strides[4] = { patch * patch * 3, 1, patch * 3, 3 };
+    const int64_t y_dims[4] = { batch, width, grid, grid };
+    const int64_t y_strides[4] = { grid * grid * width, 1, grid * width, width };
+    const int64_t two = 2, zeros[2] = { 0, 0 }, ones[2] = { 1, 1 }, step[2] = { patch, patch };
     static const int64_t ids[3] = { 1, 2, 3 };
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const float one = 1, zero = 0;
-    gpu_cudnn_operation *o = open_operation(run, what, x + w + y);
+    device_cudnn *o = open_operation(stream, x + w + y, err);
     if (!o)
         return NULL;
     cudnnBackendDescriptor_t conv = make(o, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution");
@@ -295,16 +313,17 @@ gpu_cudnn_operation *gpu_cudnn_convolution(gpu_run *run, const char *what, int b
     make_plan(o, node);
     void *const pointers[3] = { o->memory, o->memory + x, o->memory + x + w };
     make_pack(o, 3, pointers, ids, x + w + y);
-    return opened(run, what, o);
+    return opened(o, err);
 }
 
-void gpu_cudnn_run(void *operation)
+void device_cudnn_run(fc_cuda_stream stream, void *operation)
 {
-    const gpu_cudnn_operation *o = operation;
+    const device_cudnn *o = operation;
+    (void)stream; /* the handle's */
     (void)dnn.cudnnBackendExecute_(o->handle, o->plan, o->pack);
 }
 
-void gpu_cudnn_close(gpu_cudnn_operation *o)
+void device_cudnn_close(device_cudnn *o)
 {
     if (!o)
         return;
@@ -318,35 +337,37 @@ void gpu_cudnn_close(gpu_cudnn_operation *o)
 
 #else /* built without a header that has attention as a node */
 
-const char *gpu_cudnn_words(void)
+const char *device_cudnn_words(void)
 {
     return "built without cudnn.h of 9.13 or later";
 }
 
-static gpu_cudnn_operation *none(gpu_run *run, const char *what)
+static device_cudnn *none(flatclip_error *err)
 {
-    gpu_said(&run->report, GPU_SKIPPED, what, gpu_cudnn_words());
+    (void)fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "%s", device_cudnn_words());
     return NULL;
 }
 
-gpu_cudnn_operation *gpu_cudnn_attention(gpu_run *run, const char *what, int batch)
+device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                     int batch, flatclip_error *err)
 {
-    (void)batch;
-    return none(run, what);
+    (void)shape, (void)stream, (void)batch;
+    return none(err);
 }
 
-gpu_cudnn_operation *gpu_cudnn_convolution(gpu_run *run, const char *what, int batch)
+device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                       int batch, flatclip_error *err)
 {
-    (void)batch;
-    return none(run, what);
+    (void)shape, (void)stream, (void)batch;
+    return none(err);
 }
 
-void gpu_cudnn_run(void *operation)
+void device_cudnn_run(fc_cuda_stream stream, void *operation)
 {
-    (void)operation;
+    (void)stream, (void)operation;
 }
 
-void gpu_cudnn_close(gpu_cudnn_operation *operation)
+void device_cudnn_close(device_cudnn *operation)
 {
     (void)operation;
 }
