@@ -53,6 +53,7 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
     FC_TRY(read_attribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, index, err));
     FC_TRY(fc_cuda_check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties",
                          err));
+    device->is_only = count == 1;
     device->capability = 10 * major + minor;
     snprintf(device->name, sizeof device->name, "%.60s", properties.name);
     if (device->capability < OLDEST_CAPABILITY)
@@ -60,6 +61,13 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
                        "capability %d.%d; 7.5 is the least; use device cpu", index, device->name,
                        major, minor);
     return FLATCLIP_OK;
+}
+
+flatclip_status fc_cuda_device_use(const fc_cuda_device *device, flatclip_error *err)
+{
+    if (device->is_only)
+        return FLATCLIP_OK;
+    return fc_cuda_check(cudaSetDevice(device->index), "cudaSetDevice", err);
 }
 
 flatclip_status fc_cuda_device_check(const fc_cuda_device *device, flatclip_precision precision,

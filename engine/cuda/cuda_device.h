@@ -6,6 +6,7 @@
 
 typedef struct {
     int index;              /* as the runtime counts them */
+    int is_only;            /* nonzero: there is no other one */
     int capability;         /* compute capability, 10 * major + minor */
     int multiprocessors;
     char name[64];
@@ -19,6 +20,10 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
  * lacking). */
 flatclip_status fc_cuda_device_check(const fc_cuda_device *device, flatclip_precision precision,
                                      const fc_tower *tower, flatclip_error *err);
+
+/* Makes it the device of the calling thread, which may be any one of the host's. Where there is
+ * only one, it is that already, and the runtime is not called. Errors: UNAVAILABLE, DEVICE. */
+flatclip_status fc_cuda_device_use(const fc_cuda_device *device, flatclip_error *err);
 
 /* OK if code, a cudaError_t, is success; else an error that names the call. */
 flatclip_status fc_cuda_check(int code, const char *call, flatclip_error *err);

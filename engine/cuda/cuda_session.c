@@ -64,7 +64,7 @@ static flatclip_status weights_load(flatclip_model *model, const fc_safetensors 
                                     flatclip_error *err)
 {
     (void)threads; /* reading is faster than the bus */
-    FC_TRY(fc_cuda_check(cudaSetDevice(model->cuda.index), "cudaSetDevice", err));
+    FC_TRY(fc_cuda_device_use(&model->cuda, err));
     FC_TRY(fc_cuda_check(cudaMalloc(&model->block, model->weight_bytes), "cudaMalloc of weights",
                          err));
     fc_arena placed = { .base = model->block };
@@ -143,7 +143,7 @@ static flatclip_status session_take(flatclip_session *session, const fc_arenas *
     fc_cuda_session *s = session->cuda = calloc(1, sizeof *s);
     if (!s)
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for a session");
-    FC_TRY(fc_cuda_check(cudaSetDevice(session->model->cuda.index), "cudaSetDevice", err));
+    FC_TRY(fc_cuda_device_use(&session->model->cuda, err));
     FC_TRY(take_memory(s, measured->device.used, measured->pinned.used, err));
     FC_TRY(take_streams(s, session->most, err));
     memset(s->pinned, 0, measured->pinned.used);
@@ -161,7 +161,7 @@ static void session_close(flatclip_session *session)
     fc_cuda_session *s = session->cuda;
     if (!s)
         return;
-    (void)cudaSetDevice(session->model->cuda.index);
+    (void)fc_cuda_device_use(&session->model->cuda, NULL);
     fc_cublaslt_close(s->backend.cublaslt);
     for (int i = 0; i < FC_CUDA_BUCKETS; i++)
         if (s->graph[i])
@@ -313,7 +313,7 @@ static flatclip_status start(flatclip_session *session, int slot, const void *pi
                          (type == FC_PIXELS_F32 ? sizeof(float) : 1);
     if (pixels != pinned)
         memcpy(pinned, pixels, bytes);
-    FC_TRY(fc_cuda_check(cudaSetDevice(session->model->cuda.index), "cudaSetDevice", err));
+    FC_TRY(fc_cuda_device_use(&session->model->cuda, err));
     FC_TRY(upload(s, pinned, bytes, err));
     FC_TRY(compute(session, type, batch, err));
     const size_t result = (size_t)batch * (size_t)session->model->tower.embed * sizeof(float);
