@@ -192,7 +192,7 @@ attention_f32_kernel(const float *q, size_t q_stride, const float *k, const floa
         const int last = causal ? query + 1 : tokens;
         for (int d = lane(); d < HEAD; d += WARP)
             my_q[d] = q[row * q_stride + (size_t)(head * HEAD + d)];
-        __syncwarp();
+        __syncwarp(); /* nobody reads the weights of the query before any more, either */
         float most = -INFINITY, sum = 0.0f;
         for (int key = lane(); key < last; key += WARP) {
             float score = 0.0f;
@@ -215,7 +215,6 @@ attention_f32_kernel(const float *q, size_t q_stride, const float *k, const floa
                 value = multiply_then_add(my_weights[key], shared_v[key * HEAD + d], value);
             out[row * out_stride + (size_t)(head * HEAD + d)] = fast_divide(value, sum);
         }
-        __syncwarp(); /* before the next query takes its place */
     }
 }
 
