@@ -78,9 +78,9 @@ static void layernorm_keeps_small_variances_and_large_means()
     check_layernorm<bf16>(2, 768, -300, 3);
 }
 
-static void tokens_are_placed_added_and_normalized()
+static void check_tokens(size_t width)
 {
-    const size_t batch = 3, tokens = 5, width = 128;
+    const size_t batch = 3, tokens = 5;
     Matrix<float> x(batch * tokens, width, "x", 16), token(1, width, "class token");
     Matrix<float> position(tokens, width, "position"), gain(1, width, "gain");
     Matrix<float> bias(1, width, "bias");
@@ -106,6 +106,14 @@ static void tokens_are_placed_added_and_normalized()
     for (size_t r = 0; r < batch * tokens; r++)
         for (size_t c = 0; c < width; c++)
             expect_near(x.get(r, c), expected[r][c], 4e-6, "tokens", r, c);
+}
+
+/* A vector a lane, less than one, and several. */
+static void tokens_are_placed_added_and_normalized()
+{
+    static const size_t widths[] = { 128, 100, 768, 2048 };
+    for (size_t width : widths)
+        check_tokens(width);
 }
 
 static void gathered_rows_are_copies()
