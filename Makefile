@@ -18,7 +18,8 @@
 #   make gpu-check   on a machine with a GPU: right, flat, fast? (needs make, gcc, nvcc; 8 minutes)
 #   make gpu-check-rehearse  the same on the emulator
 #   make bench-peers PyTorch, ONNX Runtime, OpenVINO and others beside flatclip, into
-#                    docs/PERFORMANCE.md (needs python3 and the network; 30 minutes, QUICK=1: 5)
+#                    docs/PERFORMANCE.md (needs python3 and the network; 35 minutes, GROWTH=0: 20,
+#                    QUICK=1: 5)
 #   make bench-convert  converting a full-size checkpoint beside PyTorch and safetensors (the same)
 #   make clean       remove build/
 #

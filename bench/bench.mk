@@ -67,7 +67,7 @@ build/peers/all: build/peers/ready bench/peers/optional.txt
 PEERS_MODEL := $(MODELS_DIR)/vitb32.safetensors
 bench-peers: all $(PEERS_MODEL) build/peers/all
 	build/peers/bin/python bench/peers/bench_peers.py -m $(PEERS_MODEL) --folder build/peers/files \
-	    $(if $(QUICK),--quick,--write docs/PERFORMANCE.md)
+	    $(if $(QUICK),--quick,--write docs/PERFORMANCE.md) $(if $(GROWTH),--growth $(GROWTH))
 
 bench-convert: all $(PEERS_MODEL) build/peers/ready
 	build/peers/bin/python bench/compare_convert.py -m $(PEERS_MODEL) \

@@ -42,7 +42,7 @@ class Settings:
         self.rounds, self.seconds = (2, 0.1) if args.quick else (args.rounds, 0.5)
         self.batches = (1, 8) if args.quick else (1, 8, 32)
         self.starts = 1 if args.quick else 2
-        self.growing_calls, self.growing_seconds = (40, 10) if args.quick else (1000, 120)
+        self.growing_calls, self.growing_seconds = (40, 10) if args.quick else (args.growth, 120)
 
 
 def say(text):
@@ -295,7 +295,7 @@ def measure(settings, left_out):
         if threads == 1:
             add(agreement(workers, settings))
         add(speed(workers, settings, threads, OURS, "images a second"))
-        if threads == min(2, cpus):
+        if threads == min(2, cpus) and settings.growing_calls:
             say("growth")
             add(growth(workers, settings))
         for worker in workers.values():
@@ -335,6 +335,8 @@ def main():
     parser.add_argument("-m", "--model", required=True, help="a full-size ViT-B/32 model file")
     parser.add_argument("--folder", required=True, help="for the peers' files, kept")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--growth", type=int, default=1000, metavar="CALLS",
+                        help="calls in which memory is watched, 15 minutes of the run; 0: none")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", metavar="FILE", help="put the tables into this Markdown file")
     args = parser.parse_args()
