@@ -1,5 +1,5 @@
-/* Both grow the work until it takes long enough, so that a device with little of either is not asked
- * for more than it has. */
+/* Both grow the work until it takes long enough, so that a device with little of either is not
+ * asked for more than it has. */
 #include "bench/device/device_ceiling.h"
 
 #include <cuda_runtime_api.h>

@@ -105,8 +105,8 @@ static void write_layernorm(bits_writer *w)
 {
     if (fill(w, w->a, FC_NUMBER_F32, ROWS * K) && fill(w, w->b, FC_NUMBER_F32, K) &&
         fill(w, w->bias, FC_NUMBER_F32, K)) {
-        fc_launch_layernorm(w->run->clock.stream, FC_NUMBER_F32, w->out, K, (float *)w->a, K, (float *)w->b,
-                            (float *)w->bias, ROWS, K);
+        fc_launch_layernorm(w->run->clock.stream, FC_NUMBER_F32, w->out, K, (float *)w->a, K,
+                            (float *)w->b, (float *)w->bias, ROWS, K);
         keep(w, "LayerNorm", FC_NUMBER_F32, ROWS * K);
     }
 }

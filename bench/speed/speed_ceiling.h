@@ -36,7 +36,7 @@ flatclip_status speed_ceiling_open(speed_ceiling *ceiling, fc_isa isa, int threa
                                    flatclip_error *err);
 void speed_ceiling_close(speed_ceiling *ceiling);
 
-/* A burst of multiply-adds on all threads, FLOP a second of all together; on a GPU what is known. */
+/* A burst of multiply-adds on all threads, FLOP a second of all together; on a GPU, known. */
 double speed_ceiling_flops(speed_ceiling *ceiling);
 
 #endif

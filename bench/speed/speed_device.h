@@ -1,5 +1,5 @@
-/* What a GPU and NVIDIA's own libraries do, beside flatclip in the same run. In a build without CUDA
- * everything here is unavailable. */
+/* What a GPU and NVIDIA's own libraries do, beside flatclip in the same run. In a build without
+ * CUDA everything here is unavailable. */
 #ifndef SPEED_DEVICE_H
 #define SPEED_DEVICE_H
 

@@ -201,7 +201,10 @@ static void report_cudnn(const speed_run *run, const profile_sample *mean)
     static const struct {
         speed_stage stage;
         const char *name;
-    } stages[] = { { SPEED_PATCH_EMBED, "cuDNN: patches" }, { SPEED_ATTENTION, "cuDNN: attention" } };
+    } stages[] = {
+        { SPEED_PATCH_EMBED, "cuDNN: patches" },
+        { SPEED_ATTENTION, "cuDNN: attention" },
+    };
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         flatclip_error err;
         const double seconds = speed_device_cudnn(&run->info, stages[i].stage, run->batch, &err);
