@@ -10,9 +10,13 @@ enum { OLDEST_CAPABILITY = 75, FIRST_WITH_BF16 = 80 };
 
 flatclip_status fc_cuda_check(int code, const char *call, flatclip_error *err)
 {
-    const char *text = code == cudaSuccess ? "" : cudaGetErrorString((cudaError_t)code);
+    if (code == cudaSuccess)
+        return FLATCLIP_OK;
+    /* The runtime remembers an error until it is asked; reported once, it must not be found again,
+       behind the next launch of ours or of the host's. */
+    (void)cudaGetLastError();
+    const char *text = cudaGetErrorString((cudaError_t)code);
     switch (code) {
-    case cudaSuccess: return FLATCLIP_OK;
     case cudaErrorMemoryAllocation:
         return fc_fail(err, FLATCLIP_ERR_MEMORY, "%.60s: the CUDA device or its driver is out of "
                        "memory; use a smaller max_batch, or device cpu", call);
@@ -40,6 +44,8 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
     struct cudaDeviceProp properties;
     *device = (fc_cuda_device){ .index = index };
     const cudaError_t counted = cudaGetDeviceCount(&count);
+    if (counted != cudaSuccess)
+        (void)cudaGetLastError();
     if (counted == cudaErrorInsufficientDriver)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "device cuda: there is no CUDA driver, or it "
                        "is older than this build's CUDA; install NVIDIA's driver, or use device "

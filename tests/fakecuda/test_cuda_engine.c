@@ -2,7 +2,7 @@
  * goldens of float64; the same bits whatever the batch; nothing taken after opening; every failing
  * call. Only in builds with CUDA=standin. */
 #define _GNU_SOURCE
-#include <driver_types.h> /* the names of the runtime's errors */
+#include <cuda_runtime_api.h>
 #include <pthread.h>
 
 #include "tests/fakecuda/engine_fixture.h"
@@ -397,6 +397,7 @@ static void check_failing_calls(int error, flatclip_status expected)
             failed++;
             assert_int_equal(status, expected);
             assert_non_null(strstr(err.message, "; "));
+            assert_int_equal(cudaGetLastError(), cudaSuccess); /* for a second try */
         }
         if (check_nothing_is_left(NULL))
             fail_msg("after call %ld of %ld failed", i, calls);
