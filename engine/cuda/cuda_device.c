@@ -44,8 +44,7 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
     struct cudaDeviceProp properties;
     *device = (fc_cuda_device){ .index = index };
     const cudaError_t counted = cudaGetDeviceCount(&count);
-    if (counted != cudaSuccess)
-        (void)cudaGetLastError();
+    const flatclip_status status = fc_cuda_check(counted, "cudaGetDeviceCount", err);
     if (counted == cudaErrorInsufficientDriver)
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "device cuda: there is no CUDA driver, or it "
                        "is older than this build's CUDA; install NVIDIA's driver, or use device "
@@ -53,7 +52,7 @@ flatclip_status fc_cuda_device_open(int index, fc_cuda_device *device, flatclip_
     if (counted == cudaErrorNoDevice || (counted == cudaSuccess && index >= count))
         return fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "device cuda: there is no device %d (this "
                        "machine has %d); use another one, or device cpu", index, count);
-    FC_TRY(fc_cuda_check(counted, "cudaGetDeviceCount", err));
+    FC_TRY(status);
     FC_TRY(read_attribute(&major, cudaDevAttrComputeCapabilityMajor, index, err));
     FC_TRY(read_attribute(&minor, cudaDevAttrComputeCapabilityMinor, index, err));
     FC_TRY(read_attribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, index, err));
