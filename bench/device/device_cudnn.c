@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ const char *device_cudnn_words(void)
     return words;
 }
 
-struct device_cudnn {
+typedef struct {
     cudnnHandle_t handle;
     char *memory;
     cudnnBackendDescriptor_t parts[MOST_PARTS]; /* everything that was made, in that order */
@@ -70,11 +71,11 @@ struct device_cudnn {
     cudnnBackendDescriptor_t plan, pack;
     cudnnStatus_t status; /* the first that was not success: everything after it is left out */
     const char *step;     /* where that was */
-};
+} cudnn_operation;
 
 /* -- Descriptors ------------------------------------------------------------------------------ */
 
-static void check(device_cudnn *o, cudnnStatus_t status, const char *step)
+static void check(cudnn_operation *o, cudnnStatus_t status, const char *step)
 {
     if (o->status == CUDNN_STATUS_SUCCESS && status != CUDNN_STATUS_SUCCESS) {
         o->status = status;
@@ -82,7 +83,7 @@ static void check(device_cudnn *o, cudnnStatus_t status, const char *step)
     }
 }
 
-static cudnnBackendDescriptor_t make(device_cudnn *o, cudnnBackendDescriptorType_t type,
+static cudnnBackendDescriptor_t make(cudnn_operation *o, cudnnBackendDescriptorType_t type,
                                      const char *step)
 {
     cudnnBackendDescriptor_t made = NULL;
@@ -93,7 +94,7 @@ static cudnnBackendDescriptor_t make(device_cudnn *o, cudnnBackendDescriptorType
     return made;
 }
 
-static void set(device_cudnn *o, cudnnBackendDescriptor_t to,
+static void set(cudnn_operation *o, cudnnBackendDescriptor_t to,
                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                 const void *values, const char *step)
 {
@@ -101,13 +102,13 @@ static void set(device_cudnn *o, cudnnBackendDescriptor_t to,
         check(o, dnn.cudnnBackendSetAttribute_(to, name, type, count, values), step);
 }
 
-static void finish(device_cudnn *o, cudnnBackendDescriptor_t made, const char *step)
+static void finish(cudnn_operation *o, cudnnBackendDescriptor_t made, const char *step)
 {
     if (o->status == CUDNN_STATUS_SUCCESS)
         check(o, dnn.cudnnBackendFinalize_(made), step);
 }
 
-static cudnnBackendDescriptor_t make_tensor(device_cudnn *o, int64_t id,
+static cudnnBackendDescriptor_t make_tensor(cudnn_operation *o, int64_t id,
                                             cudnnDataType_t number, const int64_t dims[4],
                                             const int64_t strides[4], bool by_value)
 {
@@ -125,7 +126,7 @@ static cudnnBackendDescriptor_t make_tensor(device_cudnn *o, int64_t id,
 }
 
 /* The graph of one node, and a plan for it. */
-static void make_plan(device_cudnn *o, cudnnBackendDescriptor_t node)
+static void make_plan(cudnn_operation *o, cudnnBackendDescriptor_t node)
 {
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     cudnnBackendDescriptor_t graph = make(o, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
@@ -163,7 +164,7 @@ static void make_plan(device_cudnn *o, cudnnBackendDescriptor_t node)
 }
 
 /* What the plan is executed on. Pointers of tensors by value are to host memory. */
-static void make_pack(device_cudnn *o, int64_t count, void *const *pointers,
+static void make_pack(cudnn_operation *o, int64_t count, void *const *pointers,
                       const int64_t *ids, size_t used)
 {
     int64_t workspace = 0, one;
@@ -186,14 +187,14 @@ static void make_pack(device_cudnn *o, int64_t count, void *const *pointers,
 
 /* -- Opening ---------------------------------------------------------------------------------- */
 
-static device_cudnn *open_operation(fc_cuda_stream stream, size_t bytes, flatclip_error *err)
+static cudnn_operation *open_operation(fc_cuda_stream stream, size_t bytes, flatclip_error *err)
 {
     const char *why = load();
     if (why) {
         (void)fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "%s", why);
         return NULL;
     }
-    device_cudnn *o = calloc(1, sizeof *o);
+    cudnn_operation *o = calloc(1, sizeof *o);
     if (!o) {
         (void)fc_fail(err, FLATCLIP_ERR_MEMORY, "no memory for cuDNN's operation");
         return NULL;
@@ -209,21 +210,8 @@ static device_cudnn *open_operation(fc_cuda_stream stream, size_t bytes, flatcli
     return o;
 }
 
-/* The operation, if everything was accepted and it runs. */
-static device_cudnn *opened(device_cudnn *o, flatclip_error *err)
-{
-    if (o->status == CUDNN_STATUS_SUCCESS)
-        check(o, dnn.cudnnBackendExecute_(o->handle, o->plan, o->pack), "executing");
-    if (o->status == CUDNN_STATUS_SUCCESS)
-        return o;
-    (void)fc_fail(err, FLATCLIP_ERR_DEVICE, "cuDNN refused: %s: %.60s", o->step,
-                  dnn.cudnnGetErrorString_(o->status));
-    device_cudnn_close(o);
-    return NULL;
-}
-
-device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_stream stream,
-                                     int batch, flatclip_error *err)
+static cudnn_operation *open_attention(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                       int batch, flatclip_error *err)
 {
     static const float scale = 0.125f;
     const int64_t rows = shape->tokens, width = shape->width, head = FC_CUDA_HEAD_DIM;
@@ -237,7 +225,7 @@ device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_st
         CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,
         CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC,
     };
-    device_cudnn *o = open_operation(stream, qkv + out, err);
+    cudnn_operation *o = open_operation(stream, qkv + out, err);
     if (!o)
         return NULL;
     cudnnBackendDescriptor_t node =
@@ -254,11 +242,11 @@ device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_st
     void *const pointers[5] = { o->memory, o->memory + 2 * width, o->memory + 4 * width,
                                 o->memory + qkv, (void *)&scale };
     make_pack(o, 5, pointers, ids, qkv + out);
-    return opened(o, err);
+    return o;
 }
 
-device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_stream stream,
-                                       int batch, flatclip_error *err)
+static cudnn_operation *open_patches(const device_cudnn_shape *shape, fc_cuda_stream stream,
+                                     int batch, flatclip_error *err)
 {
     const int64_t side = shape->image_size, patch = shape->patch_size, grid = side / patch;
     const int64_t width = shape->width;
@@ -276,7 +264,7 @@ device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const float one = 1, zero = 0;
-    device_cudnn *o = open_operation(stream, x + w + y, err);
+    cudnn_operation *o = open_operation(stream, x + w + y, err);
     if (!o)
         return NULL;
     cudnnBackendDescriptor_t conv = make(o, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution");
@@ -313,26 +301,46 @@ device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_
     make_plan(o, node);
     void *const pointers[3] = { o->memory, o->memory + x, o->memory + x + w };
     make_pack(o, 3, pointers, ids, x + w + y);
-    return opened(o, err);
+    return o;
 }
 
-void device_cudnn_run(fc_cuda_stream stream, void *operation)
+/* -- Running ---------------------------------------------------------------------------------- */
+
+static void run_plan(fc_cuda_stream stream, void *context)
 {
-    const device_cudnn *o = operation;
+    const cudnn_operation *o = context;
     (void)stream; /* the handle's */
     (void)dnn.cudnnBackendExecute_(o->handle, o->plan, o->pack);
 }
 
-void device_cudnn_close(device_cudnn *o)
+static void close_operation(cudnn_operation *o)
 {
-    if (!o)
-        return;
     while (o->part_count > 0)
         dnn.cudnnBackendDestroyDescriptor_(o->parts[--o->part_count]);
     if (o->handle)
         dnn.cudnnDestroy_(o->handle);
     (void)cudaFree(o->memory);
     free(o);
+}
+
+double device_cudnn_time(const device_clock *clock, device_cudnn_operation operation,
+                         const device_cudnn_shape *shape, int batch, double seconds,
+                         flatclip_error *err)
+{
+    double taken = (double)NAN;
+    cudnn_operation *o = (operation == DEVICE_CUDNN_ATTENTION ? open_attention : open_patches)(
+        shape, clock->stream, batch, err);
+    if (!o)
+        return taken;
+    if (o->status == CUDNN_STATUS_SUCCESS)
+        check(o, dnn.cudnnBackendExecute_(o->handle, o->plan, o->pack), "executing");
+    if (o->status == CUDNN_STATUS_SUCCESS)
+        taken = device_time(clock, run_plan, o, seconds, err);
+    else
+        (void)fc_fail(err, FLATCLIP_ERR_DEVICE, "cuDNN refused: %s: %.60s", o->step,
+                      dnn.cudnnGetErrorString_(o->status));
+    close_operation(o);
+    return taken;
 }
 
 #else /* built without a header that has attention as a node */
@@ -342,34 +350,13 @@ const char *device_cudnn_words(void)
     return "built without cudnn.h of 9.13 or later";
 }
 
-static device_cudnn *none(flatclip_error *err)
+double device_cudnn_time(const device_clock *clock, device_cudnn_operation operation,
+                         const device_cudnn_shape *shape, int batch, double seconds,
+                         flatclip_error *err)
 {
+    (void)clock, (void)operation, (void)shape, (void)batch, (void)seconds;
     (void)fc_fail(err, FLATCLIP_ERR_UNAVAILABLE, "%s", device_cudnn_words());
-    return NULL;
-}
-
-device_cudnn *device_cudnn_attention(const device_cudnn_shape *shape, fc_cuda_stream stream,
-                                     int batch, flatclip_error *err)
-{
-    (void)shape, (void)stream, (void)batch;
-    return none(err);
-}
-
-device_cudnn *device_cudnn_convolution(const device_cudnn_shape *shape, fc_cuda_stream stream,
-                                       int batch, flatclip_error *err)
-{
-    (void)shape, (void)stream, (void)batch;
-    return none(err);
-}
-
-void device_cudnn_run(fc_cuda_stream stream, void *operation)
-{
-    (void)stream, (void)operation;
-}
-
-void device_cudnn_close(device_cudnn *operation)
-{
-    (void)operation;
+    return (double)NAN;
 }
 
 #endif

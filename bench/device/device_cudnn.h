@@ -13,14 +13,15 @@ typedef struct {
     int tokens, width, image_size, patch_size;
 } device_cudnn_shape;
 
-/* Operations on batch images in fp16, on memory of zeros; NULL, with the error, without the library
- * or if it refuses. Attention's q, k and v lie in one [batch, tokens, 3 width], as ours do; the
- * convolution's pixels, 16-bit and normalised already, in [batch, S, S, 3]. */
-typedef struct device_cudnn device_cudnn;
-typedef device_cudnn *device_cudnn_opener(const device_cudnn_shape *shape, fc_cuda_stream stream,
-                                          int batch, flatclip_error *err);
-device_cudnn_opener device_cudnn_attention, device_cudnn_convolution;
-void device_cudnn_run(fc_cuda_stream stream, void *operation); /* a device_work, on its stream */
-void device_cudnn_close(device_cudnn *operation);              /* NULL is allowed */
+typedef enum {
+    DEVICE_CUDNN_PATCHES,   /* from [batch, S, S, 3], 16-bit and normalised already */
+    DEVICE_CUDNN_ATTENTION  /* q, k and v in one [batch, tokens, 3 width], as ours are */
+} device_cudnn_operation;
+
+/* Seconds of an operation on batch images in fp16, on memory of zeros, as device_time has it. NAN,
+ * with the error, without the library or if it refuses. */
+double device_cudnn_time(const device_clock *clock, device_cudnn_operation operation,
+                         const device_cudnn_shape *shape, int batch, double seconds,
+                         flatclip_error *err);
 
 #endif

@@ -81,22 +81,21 @@ static void run_patches(fc_cuda_stream stream, void *context)
 }
 
 /* cuDNN's operation beside ours. */
-static void beside_cudnn(gpu_run *run, const char *what, device_cudnn_opener *opener, int batch,
-                         double work, const char *unit, double ours)
+static void beside_cudnn(gpu_run *run, const char *what, device_cudnn_operation operation,
+                         int batch, double work, const char *unit, double ours)
 {
     static const device_cudnn_shape shape = { TOKENS, WIDTH, GPU_SIDE, 32 };
     flatclip_error err = { FLATCLIP_OK, "it knows nothing of an emulator" };
-    device_cudnn *theirs =
-        run->rehearse ? NULL : opener(&shape, run->clock.stream, batch, &err);
+    const double seconds =
+        run->rehearse ? (double)NAN
+                      : device_cudnn_time(&run->clock, operation, &shape, batch, 0.05, &err);
     char words[64];
-    if (!theirs) {
+    if (isnan(seconds)) {
         gpu_said(&run->report, GPU_SKIPPED, what, err.message);
         return;
     }
-    const double seconds = gpu_time(run, device_cudnn_run, theirs, 0.05);
     snprintf(words, sizeof words, "our share of its speed %.2f", seconds / ours);
     gpu_found(&run->report, GPU_MEASURED, what, work / seconds, unit, words);
-    device_cudnn_close(theirs);
 }
 
 static void time_attention(gpu_run *run, int batch, char *memory)
@@ -113,7 +112,7 @@ static void time_attention(gpu_run *run, int batch, char *memory)
     snprintf(what, sizeof what, "attention x %d, ours", batch);
     gpu_found(&run->report, GPU_MEASURED, what, gigabytes / ours, "GB/s", NULL);
     snprintf(what, sizeof what, "attention x %d, cuDNN", batch);
-    beside_cudnn(run, what, device_cudnn_attention, batch, gigabytes, "GB/s", ours);
+    beside_cudnn(run, what, DEVICE_CUDNN_ATTENTION, batch, gigabytes, "GB/s", ours);
 }
 
 static void time_patches(gpu_run *run, int batch, char *memory)
@@ -131,7 +130,7 @@ static void time_patches(gpu_run *run, int batch, char *memory)
     snprintf(what, sizeof what, "patch embedding x %d, ours", batch);
     gpu_found(&run->report, GPU_MEASURED, what, work / ours, "TFLOP/s", "from bytes");
     snprintf(what, sizeof what, "patch embedding x %d, cuDNN", batch);
-    beside_cudnn(run, what, device_cudnn_convolution, batch, work, "TFLOP/s", ours);
+    beside_cudnn(run, what, DEVICE_CUDNN_PATCHES, batch, work, "TFLOP/s", ours);
 }
 
 void gpu_gemm(gpu_run *run)

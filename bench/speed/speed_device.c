@@ -55,11 +55,9 @@ double speed_device_cudnn(const flatclip_model_info *info, speed_stage stage, in
     double seconds = (double)NAN;
     if (make_stream(&clock, err) != FLATCLIP_OK)
         return seconds;
-    device_cudnn *operation = (is_attention ? device_cudnn_attention : device_cudnn_convolution)(
-        &shape, clock.stream, batch, err);
-    if (operation)
-        seconds = device_time(&clock, device_cudnn_run, operation, 0.1, err);
-    device_cudnn_close(operation);
+    seconds = device_cudnn_time(
+        &clock, is_attention ? DEVICE_CUDNN_ATTENTION : DEVICE_CUDNN_PATCHES, &shape, batch, 0.1,
+        err);
     (void)cudaStreamDestroy(clock.stream);
     return is_attention ? seconds * info->layers : seconds;
 }
