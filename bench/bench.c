@@ -64,41 +64,41 @@ static flatclip_status measure_threads(speed_run *run, long threads, flatclip_er
     return status;
 }
 
-/* One device and precision, with the matrix products that FLATCLIP_GEMM asks for; *found is what
- * AUTO became. */
-static flatclip_status measure_model(const speed_options *o, speed_report *report, long device,
-                                     long precision, flatclip_device *found, flatclip_error *err)
+/* A model with the matrix products that FLATCLIP_GEMM asks for. A GPU's ceiling is measured with
+ * the first one of a run. */
+static flatclip_status measure_model(speed_run *run, long device, long precision,
+                                     flatclip_error *err)
 {
     flatclip_model_options options = FLATCLIP_MODEL_OPTIONS_INIT;
-    speed_run run = { .options = o, .report = report, .info = FLATCLIP_MODEL_INFO_INIT };
     options.device = (flatclip_device)device;
     options.precision = (flatclip_precision)precision;
-    flatclip_status status = flatclip_model_load(o->model, &options, &run.model, err);
+    flatclip_status status = flatclip_model_load(run->options->model, &options, &run->model, err);
     if (status == FLATCLIP_OK) {
-        flatclip_model_describe(run.model, &run.info);
-        run.device = run.info.device == FLATCLIP_DEVICE_CUDA ? "cuda" : "cpu";
-        run.precision = fc_precision_name(run.info.precision);
-        *found = run.info.device;
-        if (run.info.device == FLATCLIP_DEVICE_CUDA)
-            speed_device_ceiling(run.info.precision, &run.ceiling);
+        flatclip_model_describe(run->model, &run->info);
+        run->device = run->info.device == FLATCLIP_DEVICE_CUDA ? "cuda" : "cpu";
+        run->precision = fc_precision_name(run->info.precision);
+        if (run->info.device == FLATCLIP_DEVICE_CUDA && run->ceiling.stream == 0)
+            speed_device_ceiling(run->info.precision, &run->ceiling);
     }
-    for (int i = 0; status == FLATCLIP_OK && i < o->threads.count; i++)
-        status = measure_threads(&run, o->threads.values[i], err);
-    flatclip_model_free(run.model);
+    for (int i = 0; status == FLATCLIP_OK && i < run->options->threads.count; i++)
+        status = measure_threads(run, run->options->threads.values[i], err);
+    flatclip_model_free(run->model);
+    run->model = NULL;
     return status;
 }
 
-/* Where FLATCLIP_GEMM asks for nothing, a GPU's run has a second part: the same on cuBLASLt's
- * products. */
+/* One device and precision. Where FLATCLIP_GEMM asks for nothing, a GPU's run has a second part:
+ * the same on cuBLASLt's products. */
 static flatclip_status measure_products(const speed_options *o, speed_report *report, long device,
                                         long precision, flatclip_error *err)
 {
-    flatclip_device found = FLATCLIP_DEVICE_CPU;
-    FC_TRY(measure_model(o, report, device, precision, &found, err));
-    if (found != FLATCLIP_DEVICE_CUDA || o->mode == SPEED_END_TO_END || getenv("FLATCLIP_GEMM"))
+    speed_run run = { .options = o, .report = report, .info = FLATCLIP_MODEL_INFO_INIT };
+    FC_TRY(measure_model(&run, device, precision, err));
+    if (run.info.device != FLATCLIP_DEVICE_CUDA || o->mode == SPEED_END_TO_END ||
+        getenv("FLATCLIP_GEMM"))
         return FLATCLIP_OK;
     setenv("FLATCLIP_GEMM", "cublaslt", 1);
-    if (measure_model(o, report, FLATCLIP_DEVICE_CUDA, precision, &found, err) != FLATCLIP_OK)
+    if (measure_model(&run, FLATCLIP_DEVICE_CUDA, precision, err) != FLATCLIP_OK)
         speed_report_lack("the same with cuBLASLt", err->message);
     unsetenv("FLATCLIP_GEMM");
     return FLATCLIP_OK;
